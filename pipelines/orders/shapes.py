@@ -113,6 +113,11 @@ class ShapeOrder(IndexedOrder):
         if self.epoch_samples not in (self.samples, self.samples // self.batch_size * self.batch_size):
             raise ValueError("expected an epoch of all samples, or of all whole batches")
 
+    def used(self) -> list[Shape]:
+        """The shapes that have samples."""
+        shapes = zip(self.heights, self.widths, self.strata, strict=True)
+        return [(height, width) for height, width, samples in shapes if samples]
+
     def shape(self, step: int) -> Shape:
         epoch, number = divmod(step, self.steps_per_epoch)
         size = min(self.batch_size, self.epoch_samples - number * self.batch_size)

@@ -4,6 +4,7 @@
 it in a worker, and its state is the order and a step. Nothing here imports TensorFlow.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from shardfeed.pipelines.arguments import (
 from shardfeed.pipelines.caching.client import read_through_fetcher
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.engine import DrawnReader
+from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
@@ -160,7 +162,7 @@ def torch_loader(
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     _check_size(chosen, made, decode)
-    plan = _plan(workers, made, collate_fn, batch_size, process)
+    plan = _plan(workers, arranged, chosen, made, collate_fn, decode, process)
     share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
     read = DrawnReader(read_through_fetcher(arranged, chosen, **share), chosen)
     return TorchLoader(
@@ -292,7 +294,7 @@ def _every_sample(
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     _check_size(stored, made, decode)
-    plan = _plan(workers, made, collate_fn, batch_size, process)
+    plan = _plan(workers, split, stored, made, collate_fn, decode, process)
     alone = process.ranks == 1
     samples = read_through_fetcher(split, stored, threads=alone and not plan.count)
     read = DrawnReader(samples, stored, fill=False, may_be_empty=alone)
@@ -383,9 +385,24 @@ def _check_size(order: IndexedOrder, transform: Transform, decode: Decode) -> No
 
 
 def _plan(
-    workers: int | Workers | None, transform: Transform, collate_fn: Any, batch_size: Count, process: Ranks
+    workers: int | Workers | None,
+    samples: Samples,
+    order: IndexedOrder,
+    transform: Transform,
+    collate_fn: Any,
+    decode: Decode,
+    process: Ranks,
 ) -> WorkerPlan:
     """Plan the workers for this rank's part of a batch of images, if their size is known."""
-    height, width = transform.image.crop.target if isinstance(transform, ImageAndLabel) else (0, 0)
-    size, ours = -(-batch_size // process.ranks) * 3 * height * width, collate_fn is None and runs_no_python(transform)
-    return plan_workers(workers, size, process.ranks_on_this_machine, threads=ours)
+    ours, size = runs_no_python(transform), 0
+    if isinstance(transform, ViewTransform) and ours and decode != "cuda":  # whose batches hold encoded images
+        images = -(-min(order.batch_size, order.samples) // process.ranks)
+        size = images * _image_bytes(transform.image.crop, order, samples)
+    return plan_workers(workers, size, process.ranks_on_this_machine, threads=ours and collate_fn is None)
+
+
+def _image_bytes(crop: Crop, order: IndexedOrder, samples: Samples) -> int:
+    """Bytes that all views of an image take in a batch, of the order's largest shape if it has shapes."""
+    shapes = order.used() if isinstance(order, ShapeOrder) else [None]
+    sizes = (sum(part.channels * math.prod(part.target) for part in crop.at(shape).parts) for shape in shapes)
+    return max(sizes) * pixel_dtype(samples).itemsize

@@ -71,13 +71,17 @@ class Threads(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """Workers that a loader starts: `count` processes, each with `prefetch` batches ahead, or `threads`."""
+    """Workers that a loader starts: `count` processes, each with `prefetch` batches ahead, or `threads`.
+
+    `batch_bytes`: of the largest batch, 0 if unknown.
+    """
 
     count: int
     prefetch: int
     pin_memory: bool
     start_method: str | None
     threads: Threads | None = None
+    batch_bytes: int = 0
 
     def batches_in_memory(self) -> int:
         """Batches in shared memory at once: those ahead, the one in use, and the previous one, not yet released."""
@@ -91,7 +95,9 @@ def plan_workers(
 
     A daemon process starts no processes.
 
-    `batch_bytes`: of one batch, 0 if unknown. `threads`: whether threads can make the batches. Raises UsageError.
+    `batch_bytes`: of the largest batch, 0 if unknown. `threads`: whether threads can make the batches.
+
+    Raises UsageError.
     """
     workers = asked if isinstance(asked, Workers) else Workers(asked)
     if workers.processes is False and not threads:
@@ -105,7 +111,7 @@ def plan_workers(
     if threads:
         made = Threads(count, workers.prefetch or _AHEAD, pin_memory)
         return WorkerPlan(0, 0, pin_memory, None, made)
-    planned = WorkerPlan(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method)
+    planned = WorkerPlan(count, workers.prefetch or _AHEAD, pin_memory, workers.start_method, None, batch_bytes)
     large = planned.batches_in_memory() * batch_bytes * local_ranks > memory_budget() * _SHARE
     return replace(planned, prefetch=1) if large and workers.prefetch is None else planned
 
@@ -139,7 +145,7 @@ def shared_memory_check(workers: WorkerPlan, local_ranks: int) -> Callable[[int]
 
 
 def _check_batches(room: FreeSpace, workers: WorkerPlan, local_ranks: int, batch_bytes: int) -> int:
-    ours = local_ranks * batch_bytes
+    ours = local_ranks * max(batch_bytes, workers.batch_bytes)  # later batches may have a larger shape
     room.check(workers.batches_in_memory() * ours, "fewer workers, Workers(prefetch=1), smaller batches")
     kept = workers.prefetch + 1  # another one is in use
     return kept if workers.count * (kept + 1) * ours <= room.free else 0

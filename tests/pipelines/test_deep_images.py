@@ -120,6 +120,18 @@ def test_a_view_of_the_whole_image_has_its_numbers(deep: shardfeed.Dataset) -> N
         assert (image[..., 0] == noise(number_of(name))).all()
 
 
+def test_the_plan_of_workers_counts_both_bytes(deep: shardfeed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 workers have 6 batches in memory; the budget is four times that for one level."""
+    from shardfeed.pipelines.torch import Workers, torch_eval_loader, workers
+
+    monkeypatch.setattr(workers, "memory_budget", lambda: 4 * 6 * (4 * 3 * 24 * 24))
+    loaders = [
+        torch_eval_loader(deep["train"], batch_size=4, image_size=size, workers=Workers(2, processes=True))
+        for size in (24, 16)
+    ]
+    assert [loader.prefetch_factor for loader in loaders] == [1, 2]
+
+
 @pytest.mark.long
 def test_a_graph_makes_the_pixels_of_the_threads_within_a_level(deep: shardfeed.Dataset) -> None:
     from shardfeed.pipelines import make_batches, resize_center_crop

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import UserDict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from loader_transforms import slow_pid
 
 from shardfeed import free_space as room
 from shardfeed.errors import StorageError, UsageError, WorkerLostError
-from shardfeed.pipelines.torch import torch_eval_loader, torch_loader, torch_predict_loader
+from shardfeed.pipelines import Global, crop
+from shardfeed.pipelines.torch import random_resized_crop, torch_eval_loader, torch_loader, torch_predict_loader
 from shardfeed.pipelines.torch import workers as torch_workers
 from shardfeed.pipelines.torch.workers import WorkerPlan, Workers, batch_bytes, plan_workers, shared_memory_check
 from shardfeed.readers import Dataset
@@ -49,6 +50,21 @@ def test_workers_are_planned_by_cpus_and_memory(monkeypatch: pytest.MonkeyPatch)
     assert plan(Workers(prefetch=2), 10**9, 1) == (12, 2)
     assert plan(0, 10**9, 1)[0] == 0
     assert plan_workers(Workers(1, pin_memory=True, start_method="spawn"), 0, 1) == WorkerPlan(1, 2, True, "spawn")
+
+
+def test_the_plan_counts_all_views_channels_and_shapes(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 workers have 6 batches in memory. The budget is four times that for one view of 48 x 48 pixels, not more."""
+    monkeypatch.setattr(torch_workers, "memory_budget", lambda: 4 * 6 * (4 * 3 * 48 * 48))
+
+    def ahead(**options: Any) -> int | None:
+        workers = Workers(2, processes=True)
+        return torch_loader(flowers["train"], batch_size=4, workers=workers, **options).prefetch_factor
+
+    assert ahead(image_size=48) == ahead(views=[crop(48)], label=None) == 2
+    assert ahead(image_size=49) == ahead(views=[crop(48), crop(1)]) == ahead(views=[crop(1), crop(48)], label=None) == 1
+    assert ahead(image_transform=random_resized_crop(80, channels=1)) == 2
+    assert ahead(order=Global(shapes=[(48, 48), (60_000, 1)])) == 2, "no image gets the other shape"
+    assert ahead(order=Global(shapes=[(48, 49), (49, 48), (10, 10)])) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,6 +112,19 @@ def test_free_memory_counts_as_room_in_shared_memory(monkeypatch: pytest.MonkeyP
     assert check(7_501) == check(10_000) == 0  # 6 batches
     with pytest.raises(StorageError, match=r"60.0 kB are needed, 60.0 kB are free of the available memory; "):
         check(10_001)
+
+
+def test_room_is_for_the_largest_shape(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only for that of the first batch: three are in memory."""
+    options: dict[str, Any] = {"batch_size": 4, "order": Global(shapes=[(9, 12), (340, 400)])}
+    first = next(iter(torch_loader(flowers["train"], workers=0, **options)))[0]
+    assert first.shape[2:] == (9, 12)
+    monkeypatch.setattr(room, "memory_budget", lambda: 10**9)
+    workers = Workers(1, prefetch=1, processes=True)
+    for free, refused in ((3 * 4 * 3 * 340 * 400 + 1000, False), (3 * 4 * 3 * 340 * 400 - 1000, True)):
+        monkeypatch.setattr(room, "memory_free", lambda free=free: free)
+        with pytest.raises(StorageError, match=r"/dev/shm: 4\.9 MB are needed") if refused else nullcontext():
+            next(iter(torch_loader(flowers["train"], workers=workers, **options)))
 
 
 def test_the_size_of_a_batch() -> None:
