@@ -41,10 +41,13 @@ class DeepImage:
         return out.getvalue()
 
 
-def deep_image(image: Image.Image, data: bytes, background: Rgb | None) -> DeepImage:
+def deep_image(
+    image: Image.Image, data: bytes, background: Rgb | None, *, gray: bool = False, premultiplied: bool = False
+) -> DeepImage:
     """The pixels of `image`, which Pillow has loaded from `data`, a PNG or TIFF file of 16 bits.
 
-    Any alpha is put over `background`, or dropped if that is None. Raises RejectedError.
+    Any alpha is put over `background`, or dropped if that is None. `gray`: whether the file has gray and alpha, which
+    Pillow loads as RGBA. `premultiplied`: whether its colours are stored times alpha. Raises RejectedError.
     """
     if image.mode.startswith("I;16"):
         return DeepImage([Image.fromarray(np.asarray(image).astype(np.float32))])
@@ -52,15 +55,40 @@ def deep_image(image: Image.Image, data: bytes, background: Rgb | None) -> DeepI
     found: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     shape = getattr(found, "shape", ())  # None if it does not decode
     known = shape[:2] == image.size[::-1] and len(shape) == 3 and found.dtype == np.uint16
-    if not known or (found[..., 2] >> 8 != np.asarray(image.getchannel(0))).any():  # Pillow has the upper 8 bits
+    if not known or (_upper_red(found, premultiplied) != np.asarray(image.getchannel(0))).any():
         problem = f"pixels of 16 bits and mode {image.mode}, which OpenCV does not decode"
         raise RejectedError(RejectCode.UNSUPPORTED, problem)
-    values = found[..., 2::-1].astype(np.float32)
-    if background is not None and image.mode in ("LA", "RGBA"):
-        share = found[..., 3:].astype(np.float64) / 65_535
-        values = (values * share + np.array(background) * 257 * (1 - share)).astype(np.float32)
-    gray = image.mode == "LA" and (background is None or len(set(background)) == 1)  # over a colour it becomes one
-    return DeepImage([Image.fromarray(np.ascontiguousarray(values[..., band])) for band in range(1 if gray else 3)])
+    alpha = found[..., 3].astype(np.uint32) if image.mode == "RGBA" else None
+    one = gray and (background is None or len(set(background)) == 1)  # over a colour it becomes one
+    bands = []
+    for band in range(1 if one else 3):
+        behind = None if background is None else 257 * background[band]
+        values = _without_alpha(found[..., 2 - band], alpha, behind, premultiplied)
+        bands.append(Image.fromarray(values))
+    return DeepImage(bands)
+
+
+def _upper_red(found: np.ndarray, premultiplied: bool) -> np.ndarray:
+    """The upper 8 bits of red, [h, w], as Pillow has them: with alpha divided out, by its own upper 8 bits."""
+    red = found[..., 2] >> 8
+    if not premultiplied:
+        return red
+    alpha = found[..., 3] >> 8
+    return np.where(alpha == 0, 0, np.minimum(red * 255 // np.maximum(alpha, 1), 255))
+
+
+def _without_alpha(values: np.ndarray, alpha: np.ndarray | None, behind: int | None, premultiplied: bool) -> np.ndarray:
+    """One band, float32 [h, w], of uint16 values and alpha, uint32, put over `behind`, 0..65,535, or dropped.
+
+    Sums are at most 65,535 squared, which uint32 holds: so they are exact, in a third of the memory of float64.
+    """
+    if alpha is None or (behind is None and not premultiplied):
+        return values.astype(np.float32)
+    shares = np.minimum(values, alpha) * 65_535 if premultiplied else values * alpha
+    if behind is not None:
+        shares += (65_535 - alpha) * behind
+    result = np.empty(values.shape, np.float32)
+    return np.divide(shares, np.maximum(alpha, 1) if behind is None else 65_535, out=result, casting="same_kind")
 
 
 def _opencv() -> Any:

@@ -117,7 +117,8 @@ def load_other(
         if isinstance(image, TiffImageFile) and white_is_zero(image):
             pixels = Image.fromarray(np.uint16((1 << bits) - 1) - np.asarray(image))
         if deep:
-            pixels, odd = deep_image(pixels, data, background), ()
+            premultiplied = bands is not None and bands.premultiplied
+            pixels, odd = deep_image(pixels, data, background, premultiplied=premultiplied), ()
         else:
             pixels, odd = gray_or_rgb(pixels, background, bits, wide=Change.BITS_16 in changes)
         warnings = (*((problem,) if problem else ()), *(bands.dropped if bands else ()), *odd)

@@ -157,15 +157,17 @@ _NEW_SUBFILE_TYPE, _BITS, _PHOTOMETRIC, _SAMPLES, _EXTRA_SAMPLES = 254, 258, 262
 _DNG_VERSION = 50706
 _REDUCED, _MASK = 1, 4  # bits of _NEW_SUBFILE_TYPE: a smaller version of another page; what is transparent
 _COLORS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}  # bands of the color itself, by _PHOTOMETRIC
-_ALPHA = (1, 2)  # values of _EXTRA_SAMPLES
+_PREMULTIPLIED = 1
+_ALPHA = (_PREMULTIPLIED, 2)  # values of _EXTRA_SAMPLES
 _MOST_OVERVIEWS = 64  # each has half of the sides of the one before
 
 
 class Bands(NamedTuple):
-    """`bits` of a value, and sentences about bands that are not stored."""
+    """`bits` of a value, sentences about bands that are not stored, and whether colours are stored times alpha."""
 
     bits: int
     dropped: tuple[str, ...]
+    premultiplied: bool = False
 
 
 def read_bands(data: bytes) -> Bands | None:
@@ -187,7 +189,7 @@ def read_bands(data: bytes) -> Bands | None:
     color = _COLORS.get(photometric, samples)
     alpha = int(samples > color and bool(extra) and extra[0] in _ALPHA)
     if samples <= color + alpha:
-        return Bands(bits, ())
+        return Bands(bits, (), premultiplied=bool(alpha) and extra[0] == _PREMULTIPLIED)
     if color != 3:
         problem = f"TIFF of {samples} bands of {bits} bits, expected gray or RGB: save the bands of the picture as RGB"
         raise RejectedError(RejectCode.UNSUPPORTED, problem)

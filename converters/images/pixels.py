@@ -27,7 +27,7 @@ from PIL.PngImagePlugin import PngImageFile
 from shardfeed.converters.images.deep import DeepImage, deep_image
 from shardfeed.converters.images.jpeg import JpegHeader, clean_pixels, first_warning, without_metadata
 from shardfeed.converters.images.options import WHITE, Filter, ImageOptions, Rgb
-from shardfeed.converters.images.png import PngHeader, check_rows, only_pixels
+from shardfeed.converters.images.png import GRAY_ALPHA, PngHeader, check_rows, only_pixels
 from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.rejects import MAX_PIXELS, RejectCode, RejectedError
 from shardfeed.errors import argument
@@ -286,7 +286,7 @@ def load_png(
     image = PngImageFile(io.BytesIO(clean))
     image.load()
     if deep:
-        return Converted(deep_image(image, clean, background), ())
+        return Converted(deep_image(image, clean, background, gray=header.color_type == GRAY_ALPHA), ())
     return gray_or_rgb(image, background, bits, wide=header.bits == 16)
 
 

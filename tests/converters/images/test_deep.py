@@ -1,6 +1,8 @@
 """Images of 16 bits as `keep_depth` stores them: OpenCV, which decodes all of them, is the reference."""
 
+import struct
 import sys
+import zlib
 
 import cv2
 import numpy as np
@@ -11,6 +13,7 @@ from shardfeed.converters.images.store import StoredImage, check_stored, store_i
 from shardfeed.converters.rejects import RejectedError
 from tests.converters.images.test_tiff import ALPHA, PAGE, noise, tiff
 
+PREMULTIPLIED = 1  # of ExtraSamples
 COLOUR, GRAY = noise(3, np.uint16), noise(1, np.uint16)
 BOTH = np.concatenate([COLOUR, GRAY], 2)
 
@@ -58,6 +61,47 @@ def test_alpha_is_dropped_or_put_over_the_background(data: bytes) -> None:
     assert (pixels_of(kept(data, background="none")) == COLOUR).all()
     over = COLOUR * (GRAY / 65_535) + 257 * 128 * (1 - GRAY / 65_535)
     assert np.abs(pixels_of(kept(data, background="#808080")) - over).max() <= 1
+
+
+@pytest.mark.parametrize("background", ["none", "#804020"])
+def test_colours_stored_times_alpha_are_those_without_the_option(background: str) -> None:
+    """The noise has colours above their alpha, too, which none can have: they count as the brightest."""
+    times_alpha = (COLOUR.astype(np.uint32) * GRAY // 65_535).astype(np.uint16)
+    times_alpha[0] = COLOUR[0]
+    data = tiff((np.concatenate([times_alpha, GRAY], 2), PAGE), extra=PREMULTIPLIED)
+    found = pixels_of(kept(data, background=background)).astype(float)
+    plain = store_image(data, ImageOptions(background=background))
+    of_8 = cv2.imdecode(np.frombuffer(plain.encoded, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    opaque = GRAY[..., 0] >= (1 << 15)  # where Pillow divides by a small alpha of 8 bits it is many levels off
+    assert np.abs(found / 257 - of_8)[opaque].max() <= 3
+    if background == "none":
+        assert np.abs(found - COLOUR)[1:][opaque[1:]].max() <= 2
+    else:
+        share = GRAY / 65_535
+        over = np.minimum(times_alpha, GRAY) + 257 * np.array([0x80, 0x40, 0x20]) * (1 - share)
+        assert np.abs(found - over).max() <= 0.51
+
+
+@pytest.mark.parametrize(("background", "bands"), [("none", 1), ("#808080", 1), ("#804020", 3)])
+def test_gray_with_alpha_stays_gray_unless_a_colour_is_behind_it(background: str, bands: int) -> None:
+    alpha = GRAY[::-1]
+    found = pixels_of(kept(png_of_gray_and_alpha(np.concatenate([GRAY, alpha], 2)), background=background))
+    share = np.ones(GRAY.shape) if background == "none" else alpha / 65_535
+    behind = [] if background == "none" else [int(background[at : at + 2], 16) for at in (1, 3, 5)][:bands]
+    assert found.shape == (*GRAY.shape[:2], bands)
+    assert np.abs(found - (GRAY * share + 257 * np.array(behind or [0]) * (1 - share))).max() <= 0.51
+
+
+def png_of_gray_and_alpha(pixels: np.ndarray) -> bytes:
+    """A PNG of colour type 4, which OpenCV does not write."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    head = struct.pack(">IIBBBBB", width, height, 16, 4, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def test_filters_compute_in_more_than_8_bits() -> None:
