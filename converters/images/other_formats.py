@@ -114,13 +114,14 @@ def load_other(
             changes.append(Change.TURNED)
         image.load()
         pixels: Any = image
-        if isinstance(image, TiffImageFile) and white_is_zero(image):
-            pixels = Image.fromarray(np.uint16((1 << bits) - 1) - np.asarray(image))
+        inverted = isinstance(image, TiffImageFile) and white_is_zero(image)
         if deep:
+            if inverted:
+                pixels = Image.fromarray(np.uint16(65_535) - np.asarray(image))
             premultiplied = bands is not None and bands.premultiplied
             pixels, odd = deep_image(pixels, data, background, premultiplied=premultiplied), ()
         else:
-            pixels, odd = gray_or_rgb(pixels, background, bits, wide=Change.BITS_16 in changes)
+            pixels, odd = gray_or_rgb(image, background, bits, wide=Change.BITS_16 in changes, inverted=inverted)
         warnings = (*((problem,) if problem else ()), *(bands.dropped if bands else ()), *odd)
         return LoadedImage(pixels, tuple(changes), orientation, warnings, lossy)
 

@@ -290,11 +290,14 @@ def load_png(
     return gray_or_rgb(image, background, bits, wide=header.bits == 16)
 
 
-def gray_or_rgb(image: Image.Image, background: Rgb | None = WHITE, bits: int = 16, *, wide: bool = False) -> Converted:
+def gray_or_rgb(
+    image: Image.Image, background: Rgb | None = WHITE, bits: int = 16, *, wide: bool = False, inverted: bool = False
+) -> Converted:
     """Mode L or RGB, without metadata, which Pillow would write into the new file.
 
     Any alpha is put over `background`, or dropped if that is None. `bits`: that values of 16-bit gray images use, 9 to
-    16. `wide`: whether the file has 16 bits. Raises RejectedError.
+    16. `wide`: whether the file has 16 bits. `inverted`: whether it is gray of 16 bits in which 0 is white. Raises
+    RejectedError.
     """
     transparent = "transparency" in image.info
     mode, warnings = image.mode, list[str]()
@@ -309,7 +312,7 @@ def gray_or_rgb(image: Image.Image, background: Rgb | None = WHITE, bits: int = 
         image = image.convert({"LA": "L", "PA": "RGB", "RGBA": "RGB"}.get(image.mode, image.mode))
         transparent, mode = False, image.mode
     if mode.startswith("I;16"):
-        pixels = _eight_bits(image.convert("I"), bits, warnings)
+        pixels = _eight_bits(image.convert("I"), bits, warnings, inverted=inverted)
     elif background is not None and (transparent or mode in ("LA", "La", "PA", "RGBA", "RGBa")):
         if mode in ("La", "PA"):
             image = image.convert("LA" if mode == "La" else "RGBA")
@@ -334,8 +337,11 @@ def gray_or_rgb(image: Image.Image, background: Rgb | None = WHITE, bits: int = 
     return Converted(pixels, tuple(warnings))
 
 
-def _eight_bits(image: Image.Image, bits: int, warnings: list[str]) -> Image.Image:
-    """Gray of mode L, of `image`, of mode I, whose values use `bits` bits; a warning if they use far fewer of 16."""
+def _eight_bits(image: Image.Image, bits: int, warnings: list[str], *, inverted: bool) -> Image.Image:
+    """Gray of mode L, of `image`, of mode I, whose values use `bits` bits; a warning if they use far fewer of 16.
+
+    `inverted`: 0 is white.
+    """
     most = int(image.getextrema()[1])  # type: ignore[arg-type]  # of its one band
     if most >= 1 << bits:
         raise RejectedError(RejectCode.UNSUPPORTED, f"it has the value {most}, which does not fit {bits} bits")
@@ -344,8 +350,10 @@ def _eight_bits(image: Image.Image, bits: int, warnings: list[str]) -> Image.Ima
         left = f"values of 16 bits reach {most:,} of 65,535, so {most // 257 + 1} of 256 gray levels are left"
         option = argument("bits", used, python=f"ImageOptions(bits={used})")
         warnings.append(f"{left}; if the images have {used} bits, give {option}")
-    scale = 255 / ((1 << bits) - 1)
-    return image.point(lambda value: value * scale + 0.5).convert("L")
+    scale, black = 255 / ((1 << bits) - 1), 0.5
+    if inverted:
+        scale, black = -scale, 255.5
+    return image.point(lambda value: value * scale + black).convert("L")
 
 
 def fitted(pixels: P, fit: Fit, reduction: float = 1.0) -> P:

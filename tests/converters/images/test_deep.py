@@ -56,6 +56,14 @@ def test_gray_in_which_0_is_white_is_inverted_as_in_8_bits(bits: int) -> None:
     assert np.abs(plain - (255 - values[..., 0] / ((1 << bits) - 1) * 255)).max() <= 0.51
 
 
+def test_values_in_which_0_is_white_are_checked_as_they_are_stored() -> None:
+    data = tiff((np.minimum(GRAY, 4_094), PAGE), photometric=0)
+    (warning,) = store_image(data, ImageOptions()).warnings
+    assert "values of 16 bits reach 4,094 of 65,535" in warning
+    with pytest.raises(RejectedError, match="it has the value 5000, which does not fit 12 bits"):
+        store_image(tiff((np.minimum(GRAY, 5_000), PAGE), photometric=0), ImageOptions(bits=12))
+
+
 @pytest.mark.parametrize("data", [png(BOTH), tiff((BOTH, PAGE), extra=ALPHA)], ids=["png", "tiff"])
 def test_alpha_is_dropped_or_put_over_the_background(data: bytes) -> None:
     assert (pixels_of(kept(data, background="none")) == COLOUR).all()
