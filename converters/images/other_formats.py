@@ -12,7 +12,6 @@ from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from shardfeed.converters.images.deep import deep_image
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
 from shardfeed.converters.images.options import WHITE, Change, Rgb
 from shardfeed.converters.images.other_headers import (
@@ -25,7 +24,7 @@ from shardfeed.converters.images.other_headers import (
     read_bands,
     white_is_zero,
 )
-from shardfeed.converters.images.pixels import gray_or_rgb, strict_decoding
+from shardfeed.converters.images.pixels import gray_or_rgb, kept_depth, strict_decoding
 from shardfeed.converters.images.pnm import load_pnm
 from shardfeed.converters.images.sniff import Kind
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
@@ -119,7 +118,7 @@ def load_other(
             if inverted:
                 pixels = Image.fromarray(np.uint16(65_535) - np.asarray(image))
             premultiplied = bands is not None and bands.premultiplied
-            pixels, odd = deep_image(pixels, data, background, premultiplied=premultiplied), ()
+            pixels, odd = kept_depth(pixels, data, background, premultiplied=premultiplied)
         else:
             pixels, odd = gray_or_rgb(image, background, bits, wide=Change.BITS_16 in changes, inverted=inverted)
         warnings = (*((problem,) if problem else ()), *(bands.dropped if bands else ()), *odd)

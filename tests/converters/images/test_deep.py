@@ -3,6 +3,7 @@
 import struct
 import sys
 import zlib
+from collections.abc import Callable
 
 import cv2
 import numpy as np
@@ -69,6 +70,16 @@ def test_alpha_is_dropped_or_put_over_the_background(data: bytes) -> None:
     assert (pixels_of(kept(data, background="none")) == COLOUR).all()
     over = COLOUR * (GRAY / 65_535) + 257 * 128 * (1 - GRAY / 65_535)
     assert np.abs(pixels_of(kept(data, background="#808080")) - over).max() <= 1
+
+
+@pytest.mark.parametrize("to_file", [png, lambda pixels: tiff((pixels, PAGE), extra=ALPHA)], ids=["png", "tiff"])
+def test_images_that_are_hardly_seen_are_named(to_file: Callable[[np.ndarray], bytes]) -> None:
+    for most, share in ((100 << 8, "at most 100 of 255, so most"), (0, "at most 0 of 255, so all")):
+        data = to_file(np.concatenate([COLOUR, np.minimum(GRAY, most)], 2))
+        (warning,) = kept(data).warnings
+        assert f"alpha is {share} that is stored is background" in warning
+        assert (warning,) == store_image(data, ImageOptions()).warnings
+        assert not kept(data, background="none").warnings
 
 
 @pytest.mark.parametrize("background", ["none", "#804020"])
