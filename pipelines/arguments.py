@@ -12,7 +12,7 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.declared import Range
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
-from shardfeed.pipelines.orders.order import Order
+from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
@@ -43,8 +43,10 @@ def check_size(order: Order, crop: Crop) -> None:
     if (crop.target == BY_ORDER) == isinstance(order, ShapeOrder):
         return
     if crop.target == BY_ORDER:
-        problem, remedy = "got none, and all batches of this order are of one size", "or order=Global(shapes=...)"
-        raise UsageError("image_size", problem, f"give one, for example 224, {remedy}")
+        remedy = "give one, for example 224; a crop takes it, as in letterbox(224)"
+        if not isinstance(order, StoredOrder):  # which evaluation has, and no other
+            remedy += "; or give order=Global(shapes=...)"
+        raise UsageError("image_size", "got none, and all batches of this order are of one size", remedy)
     if isinstance(crop, Crops):
         problem = "got views, which have sizes of their own, and Global(shapes=...) gives each batch its size"
         raise UsageError("views", problem, "leave one of the two out")

@@ -140,7 +140,7 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
 
     def draw(self, seed: int) -> ChooseView:
         """Make the function from a sample's seed to its view."""
-        crop = self.crop.at(getattr(seed, "shape", None))
+        crop = self.crop.at(seed.shape if isinstance(seed, SampleSeed) else None)  # a number of NumPy has a shape, too
         if not crop.draws:
             return crop.choice(np.empty(0, np.float32))
         own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]

@@ -226,6 +226,9 @@ def test_own_transforms_of_pytorch_know_the_shape(pictures: Split) -> None:
     assert len(names) == len(loader) * BATCH
     with pytest.raises(UsageError, match="size: the crop has no size, and this batch has no shape"):
         next(iter(torch_loader(pictures, batch_size=8, transform=Own(letterbox()), workers=0)))
+    assert letterbox(20)(pictures[0], np.int64(5)).shape == (3, 20, 20)
+    with pytest.raises(UsageError, match="size: the crop has no size, and this batch has no shape"):
+        letterbox()(pictures[0], np.int64(5))
 
 
 def test_the_last_batch_and_no_evaluation(pictures: Split) -> None:
@@ -236,7 +239,7 @@ def test_the_last_batch_and_no_evaluation(pictures: Split) -> None:
     batches = list(make_batches(pictures, letterbox(), drop_remainder=False, **orders()))
     assert sum(map(len, batches)) == 83
     assert len(batches[-1]) == 83 % BATCH
-    with pytest.raises(UsageError, match="image_size: got none"):
+    with pytest.raises(UsageError, match=r"image_size: got none, .* as in letterbox\(224\)$"):  # no other order
         torch_eval_loader(pictures, batch_size=8, image_transform=of_torch())
 
 
@@ -254,7 +257,9 @@ def test_what_does_not_go_together(pictures: Split) -> None:
         r"image_size: got 20 x 20": lambda: tensorflow.train_batches(pictures, **orders(**train)),
         r"image_size: got none, .* for example 224": lambda: array_batches(pictures, **one),
         r"image_size: got none, .* give one": lambda: tensorflow.train_batches(pictures, **one),
-        r"image_size: got none, and": lambda: torch.torch_loader(pictures, image_transform=torch.letterbox(), **one),
+        r"image_size: got none, .*; or give order=Global": lambda: torch.torch_loader(
+            pictures, image_transform=torch.letterbox(), **one
+        ),
         r"image_transform: got Flip .* seed.shape": lambda: torch.torch_loader(
             pictures, image_transform=Flip(), **orders()
         ),
