@@ -9,18 +9,15 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.declared import Range
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
-from shardfeed.pipelines.orders.shapes import ShapeOrder
+from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 
-MOST_PIXELS = 65_535  # of a side: that of the largest JPEG
-Side = Annotated[int, Range(1, MOST_PIXELS)]
-Size = Side | tuple[Side, Side]
+Size = Side | Shape
 Channels = Literal[1, 3]
 T = TypeVar("T")
 S = TypeVar("S", bound=Samples)

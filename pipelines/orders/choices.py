@@ -59,8 +59,8 @@ class Global:
             without a class form the class named "", the last in this order.
         epoch_samples: number of samples in an epoch, from 1 to all of them; if drawn by class or by part, any number.
             None: the number of all samples.
-        shapes: each batch has images of one of these (height, width), in pixels; an image's aspect ratio decides in
-            which. Loaders then get no size: see docs/orders.md. None: all batches are of one size.
+        shapes: each batch has images of one of these (height, width), 1 to 65,535 pixels; an image's aspect ratio
+            decides in which. Loaders then get no size: see docs/orders.md. None: all batches are of one size.
 
     Raises UsageError for weights that are negative, not finite or all 0, for an epoch of fewer than 1 sample, for two
     shapes of one aspect ratio, and for shapes together with another option.
@@ -78,7 +78,7 @@ class Global:
 
     def __post_init__(self) -> None:
         if self.shapes is not None:
-            by_ratio(self.shapes)
+            object.__setattr__(self, "shapes", tuple(by_ratio(self.shapes)))
             if (self.balance, self.weights, self.epoch_samples) != (None, None, None):
                 problem = (
                     "got shapes together with balance, weights or epoch_samples: with shapes, every image comes once"

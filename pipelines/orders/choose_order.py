@@ -11,7 +11,7 @@ from shardfeed.errors import UsageError, at_least, escape
 from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
-from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, by_ratio, nearest
+from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, nearest
 from shardfeed.pipelines.orders.strata import StratifiedOrder
 from shardfeed.pipelines.samples import Mixture, Samples, SamplesLike
 from shardfeed.readers.columns import rarest_classes
@@ -124,11 +124,11 @@ def _by_shape(
     if isinstance(samples, Mixture):
         problem = "got a mixture, whose parts are drawn by weight"
         raise UsageError("shapes", problem, "`shardfeed merge` makes one dataset of several")
-    which = nearest(*image_sides(samples), ordered := by_ratio(shapes))
+    which = nearest(*image_sides(samples), shapes)
     length = _epoch_samples(samples, batch_size, None, drop_remainder)
     view = samples.select(np.argsort(which, kind="stable"))
-    heights, widths = zip(*ordered, strict=True)
-    strata = tuple(np.bincount(which, minlength=len(ordered)).tolist())
+    heights, widths = zip(*shapes, strict=True)
+    strata = tuple(np.bincount(which, minlength=len(shapes)).tolist())
     return view, ShapeOrder(view.fingerprint, len(view), batch_size, length, seed, heights, widths, strata)
 
 

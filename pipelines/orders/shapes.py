@@ -4,18 +4,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from shardfeed.declared import Count, checked
+from shardfeed.declared import Count, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import hashed, permuted
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder
 
 _LEFT, _BATCHES, _SHAPE = range(10, 13)  # purposes of a key, as in `order`
 
-Shape = tuple[int, int]  # height and width in pixels
+MOST_PIXELS = 65_535  # of a side: that of the largest JPEG
+Side = Annotated[int, Range(1, MOST_PIXELS)]
+Shape = tuple[Side, Side]  # height and width in pixels
 
 
 @checked
@@ -46,10 +48,11 @@ def shapes_of_area(area: Count, *, step: Count = 64, ratios: tuple[float, float]
     return shapes
 
 
+@checked
 def by_ratio(shapes: Sequence[Shape]) -> list[Shape]:
     """The shapes by width over height. Raises UsageError if there are none, or two of one aspect ratio."""
-    if not shapes or min(map(min, shapes)) < 1:
-        raise UsageError("shapes", f"got {shapes!r:.100}, expected pairs (height, width) of 1 pixel or more")
+    if not shapes:
+        raise UsageError("shapes", f"got {shapes!r}, expected pairs (height, width)")
     numbers = [(int(height), int(width)) for height, width in shapes]  # not those of NumPy, which are no JSON
     ordered = sorted(numbers, key=lambda shape: shape[1] / shape[0])
     for one, other in pairwise(ordered):

@@ -108,6 +108,7 @@ def test_shapes_of_an_area() -> None:
     assert shapes_of_area(512 * 512, step=128) == [(640, 384), (512, 512), (384, 640)]
     many = shapes_of_area(1024 * 1024, ratios=(1 / 3, 3))
     assert many == by_ratio(many)
+    assert Global(shapes=np.array([[1, 2], [3, 1]])).shapes == ((3, 1), (1, 2))  # type: ignore[arg-type]
     assert {type(side) for shape in by_ratio([(np.int64(3), np.int32(4))]) for side in shape} == {int}
     assert all(height % 64 == width % 64 == 0 and 0.9 * 2**20 <= height * width <= 2**20 for height, width in many)
     with pytest.raises(UsageError, match="no shape of at most 100 pixels"):
@@ -270,6 +271,8 @@ def test_what_does_not_go_together(pictures: Split) -> None:
         ),
         r"shapes: got a mixture": lambda: order_samples(mix([(pictures, 1)]), **orders()),
         r"shapes: .* have one aspect ratio": lambda: Global(shapes=[(2, 4), (3, 1), (4, 8)]),
+        r"shapes: got \(1, 65536\) .* 1 to 65,535": lambda: Global(shapes=[(2, 2), (1, 65_536)]),
+        r"shapes: got \(0, 5\) .* 1 to 65,535": lambda: Global(shapes=[(0, 5)]),
         r"shapes: got \[\], expected pairs": lambda: Global(shapes=[]),
         r"shapes: got shapes together with balance": lambda: Global(shapes=SHAPES, balance="class"),
         r"batch_size: got 84, expected at most 83": lambda: order_samples(pictures, **orders(batch_size=84)),
@@ -307,6 +310,6 @@ def test_inspect_shows_what_shapes_cut_away(pictures: Split, capsys: pytest.Capt
     found = json.loads(capsys.readouterr().out)["splits"]["train"]["shapes"]
     assert [tuple(each["shape"]) for each in found] == shapes_of_area(1024 * 1024)
     assert sum(each["images"] for each in found) == 83
-    for wrong in ("16", "16x", "16x24,", "16x24/0", "16x24,2x3/4"):
+    for wrong in ("16", "16x", "0x5", "70000x3", "16x24,", "16x24/0", "16x24,2x3/4"):
         assert main(["inspect", place, "--shapes", wrong]) == 2
         assert "--shapes: got" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from tqdm import tqdm
 import shardfeed
 from shardfeed.budget import cpu_budget
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, at_least, check_extra, escape
-from shardfeed.pipelines.arguments import MOST_PIXELS
+from shardfeed.pipelines.orders.shapes import MOST_PIXELS
 from shardfeed.processes import MOST_WORKERS
 from shardfeed.storage.storage import check_local
 from shardfeed.text import in_usual_order, shell_quoted
