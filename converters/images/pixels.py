@@ -292,18 +292,21 @@ def load_png(
 
 def kept_depth(image: Image.Image, data: bytes, background: Rgb | None, **how: bool) -> Converted:
     """A `DeepImage`; the arguments are those of `deep_image`. Raises RejectedError."""
-    faint = _faint(image) if background is not None and image.mode == "RGBA" else ()
-    return Converted(deep_image(image, data, background, **how), faint)
+    warnings: list[str] = []
+    if background is not None and image.mode == "RGBA":
+        _check_alpha(image, warnings)
+    return Converted(deep_image(image, data, background, **how), tuple(warnings))
 
 
-def _faint(image: Image.Image) -> tuple[str, ...]:
-    """A warning if an image of mode RGBA is hardly seen."""
+def _check_alpha(image: Image.Image, warnings: list[str]) -> None:
+    """Warn if an image of mode RGBA is hardly seen."""
     opaque = int(image.getextrema()[3][1])  # type: ignore[index]  # a pair for each band
     if opaque >= _CLEAR:
-        return ()
+        return
     share = "most" if opaque else "all"
     dropped = argument("background", "none", python="ImageOptions(background='none')")
-    return (f"alpha is at most {opaque} of 255, so {share} that is stored is background; {dropped} drops alpha",)
+    problem = f"alpha is at most {opaque} of 255, so {share} that is stored is background"
+    warnings.append(f"{problem}; {dropped} drops alpha")
 
 
 def gray_or_rgb(
@@ -333,7 +336,7 @@ def gray_or_rgb(
         if mode in ("La", "PA"):
             image = image.convert("LA" if mode == "La" else "RGBA")
         image = image.convert("RGBA")
-        warnings += _faint(image)
+        _check_alpha(image, warnings)
         behind = Image.new("RGBA", image.size, background)
         pixels = Image.alpha_composite(behind, image).convert("RGB")
         if mode in ("1", "L", "LA", "La") and len(set(background)) == 1:  # over a color gray becomes one, too
