@@ -24,7 +24,7 @@ _LONGEST_PAUSE = 60
 
 
 def bound(address: str) -> tuple[str, str]:
-    """The root of a repository at the URL's current commit, and the same URL at this commit.
+    """The root of a repository at the URL's current commit, and the same URL at this commit, by its current name.
 
     Raises UsageError for a URL of another form, or if there is no such revision; StorageError.
     """
@@ -36,7 +36,9 @@ def bound(address: str) -> tuple[str, str]:
     if not _BOUND.fullmatch(root + revision):
         url = f"{_endpoint()}/api/datasets/{repository}/revision/{quote(revision, safe='%')}"
         answer, _ = _asked(address, url)
-        revision = answer.get("sha") if isinstance(answer, dict) else None
+        if not isinstance(answer, dict):
+            raise _not_understood(address)
+        root, revision = f"hf://datasets/{answer.get('id', repository)}@", answer.get("sha")
         if not isinstance(revision, str) or not _BOUND.fullmatch(root + revision):
             raise _not_understood(address)
     return root + revision, root + revision + path
@@ -112,6 +114,17 @@ def _api(root: str, what: str) -> str:
     return f"{_endpoint()}/api/{repository}/{what}/{commit}"
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Sends all of a request again within its host, where a repository has got another name."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        again = urllib.request.Request(newurl, req.data)
+        again.unredirected_hdrs = req.unredirected_hdrs
+        return again
+
+
 def _asked(address: str, url: str, data: bytes | None = None) -> tuple[Any, str]:
     """The content of an answer, and the URL of its next page or ""; asked again while the Hub is too busy.
 
@@ -122,7 +135,7 @@ def _asked(address: str, url: str, data: bytes | None = None) -> tuple[Any, str]
         request.add_unredirected_header(name, value)  # not for another host
     for pause in (*_PAUSES, None):
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+            with urllib.request.build_opener(_Redirects).open(request, timeout=_SECONDS) as answer:
                 found = re.search(r'<([^>]+)>;\s*rel="?next', answer.headers.get("Link", ""))
                 return json.load(answer), found[1] if found else ""
         except urllib.error.HTTPError as error:

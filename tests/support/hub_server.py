@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from web_server import WebServer, web_server
 
 TOKEN, REPOSITORY = "hf_secretofthetests", "datasets/user/flowers"
+FORMER = "datasets/user/plants"  # the repository's name before it was renamed
 COMMIT, LATER = "0123456789" * 4, "a" * 40
 _API = f"/api/{REPOSITORY}"
 
@@ -49,6 +50,8 @@ class Hub:
         name = unquote(address.path)
         if refused := self._refused(name, token):
             return refused
+        if f"/{FORMER}/" in path:
+            return _renamed(path)
         if name == f"{_API}/revision/main":
             return _json({"sha": self.main, "id": "user/flowers"})
         if name.startswith(f"{_API}/tree/"):
@@ -92,6 +95,8 @@ class Hub:
     def _post(self, path: str, token: str, body: bytes) -> Any:
         if refused := self._refused(path, token):
             return refused
+        if f"/{FORMER}/" in path:
+            return _renamed(path)
         if path.startswith(f"{_API}/paths-info/"):
             top = self.files(path.rpartition("/")[2])
             found = [top / name for name in parse_qs(body.decode())["paths"]]
@@ -115,6 +120,10 @@ class Hub:
 def _entry(top: Path, path: Path) -> dict[str, Any]:
     name = {"path": path.relative_to(top).as_posix(), "oid": "0" * 40}
     return name | ({"type": "file", "size": path.stat().st_size} if path.is_file() else {"type": "directory"})
+
+
+def _renamed(path: str) -> tuple[int, dict[str, str], bytes]:
+    return 307, {"Location": path.replace(FORMER, REPOSITORY)}, b""
 
 
 def _json(value: Any, head: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:

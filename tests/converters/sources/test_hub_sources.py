@@ -15,7 +15,7 @@ from shardfeed.errors import StorageError, UsageError
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.hub import files_below
 
-from hub_server import COMMIT, LATER, REPOSITORY, TOKEN, Hub, hub_server
+from hub_server import COMMIT, FORMER, LATER, REPOSITORY, TOKEN, Hub, hub_server
 
 HERE = f"hf://{REPOSITORY}"
 
@@ -92,6 +92,23 @@ def test_what_is_not_there_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     with pytest.raises(StorageError, match=r"access denied.*set HF_TOKEN"):
         open_source(f"{HERE}@{COMMIT}/photos")
+
+
+def test_a_repository_is_read_by_the_name_that_it_has_now(hub: Hub, flowers: Dataset, tmp_path: Path) -> None:
+    shutil.copytree(flowers.directory, hub.files(COMMIT) / "v1")
+    former = f"hf://{FORMER}"
+    assert shardfeed.open(f"{former}/v1").directory == f"{HERE}@{COMMIT}/v1"
+    hub.web.requests.clear()
+    convert(f"{former}/photos", tmp_path / "out", shards=2, workers=1)
+    assert [path for _, path, _ in hub.web.requests if FORMER in path] == [f"/api/{FORMER}/revision/main"]
+    convert(f"{HERE}/photos", tmp_path / "same", shards=2, workers=1)
+    assert shards(tmp_path / "out") == shards(tmp_path / "same") != {}
+    # With a commit no name is asked for: each request is redirected, and takes the token along.
+    assert len(open_source(f"{former}@{COMMIT}/photos")) == len(open_source(f"{HERE}/photos"))
+    there = shardfeed.open(f"{former}@{COMMIT}/v1")["train"]
+    assert there[0]["image/encoded"] == flowers["train"][0]["image/encoded"]
+    with pytest.raises(UsageError, match="no such file or folder"):
+        open_source(f"{former}@{COMMIT}/none")
 
 
 def test_a_listing_that_breaks_off_is_an_error(hub: Hub) -> None:
