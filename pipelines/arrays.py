@@ -36,7 +36,7 @@ from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, RanksLike, even_cuts, ranks_of_environment, ranks_of_jax
-from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike
+from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged, Skip
@@ -259,10 +259,8 @@ class ArrayBatches(Iterable[Any]):
         self._read = DrawnReader(samples, order, fill=self._fill, may_be_empty=empty)
         self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
-        options: Any = {
-            "threads": threads,
-            "allocate": ReusedMemory(),
-        }  # for all iterations: each would take memory of its own
+        # The memory is for all iterations: each would take some of its own.
+        options: Any = {"threads": threads, "allocate": ReusedMemory(), "dtype": pixel_dtype(samples)}
         self._make_maker = partial(BatchMaker[Any], samples, crop, parts.needed, parts.finish, **options)
         self._running: weakref.ref[Ahead[Any]] | None = None
 

@@ -18,7 +18,7 @@ from shardfeed.pipelines.decoding.packed import decoder_of
 from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, DrawnSamples, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
-from shardfeed.pipelines.samples import Samples, images_checked, named, pixel_dtype
+from shardfeed.pipelines.samples import Samples, images_checked, named
 from shardfeed.processes import limit_arenas
 from shardfeed.readers.skip import read_intact
 from shardfeed.readers.split import Record, Split, checked_record
@@ -103,13 +103,13 @@ class ImageMaker:
     """Makes the images of records: the windows that `crop` cuts. Thread-safe.
 
     `threads`: images decoded at once; 0: by the caller. `decode`: where they become pixels; "cuda": they are `Packed`
-    for a GPU. `options`: `shrink` and `allocate` of `BatchDecoder`. `keys`: the features taken out of the records.
+    for a GPU. `options`: `dtype`, `shrink` and `allocate` of `BatchDecoder`. `keys`: the features that are taken out of
+    the records.
     """
 
     def __init__(self, samples: Samples, crop: Crop, *, threads: int, decode: Decode = "cpu", **options: Any) -> None:
         limit_arenas(threads)
         of = crop, samples.schema, samples.formats, threads
-        options["dtype"] = pixel_dtype(samples)
         self._decoder = decoder_of(decode, *of, check=not images_checked(samples), **options)
         self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
 

@@ -1,7 +1,6 @@
 """Sources of batches: a split, or several splits mixed by weight."""
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -190,15 +189,14 @@ def pixel_dtype(samples: Samples) -> np.dtype:
 
     Raises UsageError if only some were: what a level of the others means, nobody knows.
     """
-    found: Counter[str] = Counter()
+    deep = 0
     for split in samples.parts if isinstance(samples, Mixture) else (samples,):
-        formats: Any = split.formats
-        if PNG16 in formats and len(formats) > 1:  # the samples may be a part of them
-            formats = Counter(kind.decode() for kind in split.column(FORMAT))
-        found.update(formats)
-    deep = found.pop(PNG16, 0)
-    if deep and found.total():
-        problem = f"{deep:,} of {deep + found.total():,} images have 16 bits, the others 8"
+        if {*split.formats} == {PNG16}:
+            deep += len(split)
+        elif PNG16 in split.formats:  # the samples may be a part of them
+            deep += np.count_nonzero(split.column(FORMAT) == PNG16.encode())
+    if 0 < deep < len(samples):
+        problem = f"{deep:,} of {len(samples):,} images have 16 bits, the others 8"
         remedy = f'split.select(split.column("{FORMAT}") == b"{PNG16}") has the former, with != the latter'
         raise UsageError(samples.name, problem, remedy)
     return np.dtype(np.uint16 if deep else np.uint8)

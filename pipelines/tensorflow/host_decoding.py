@@ -98,7 +98,7 @@ class HostImages:
         self.waiting = max(2, min(parallelism // 2, _MOST_WAITING))
         # More threads than cores would only wait for the interpreter's lock: 16 on 2 cores made 0.7 times the images.
         threads = min(parallelism, cpu_budget())
-        self._images = ImageMaker(samples, crop, threads=threads)
+        self._images = ImageMaker(samples, crop, threads=threads, dtype=self._dtype)
         self.keys = self._images.keys
 
     def finish(

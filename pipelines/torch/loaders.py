@@ -23,7 +23,7 @@ from shardfeed.pipelines.arguments import (
     views_crop,
 )
 from shardfeed.pipelines.caching.client import read_through_fetcher
-from shardfeed.pipelines.decoding.batch import Decode
+from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
@@ -156,17 +156,18 @@ def torch_loader(
     if isinstance(order, Global) and order.shapes and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label or "")
-    _check_decode(decode, samples, made, collate_fn)
+    dtype = _pixels(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     _check_size(chosen, made, decode)
-    plan = _plan(workers, arranged, chosen, made, collate_fn, decode, process)
+    plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
     share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
     read = DrawnReader(read_through_fetcher(arranged, chosen, **share), chosen)
+    options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode}
     return TorchLoader(
-        TorchSamples(read, made, again=True, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
+        TorchSamples(read, made, again=True, skip=damaged is not None, **options),
         Steps(chosen, rank=process.rank, ranks=process.ranks, start_step=start_step),
         pad=pad,
         collate_fn=collate_fn,
@@ -288,18 +289,19 @@ def _every_sample(
     decode: Decode,
 ) -> SampleLoader:
     """A loader of the samples after the transform `made`."""
-    _check_decode(decode, split, made, collate_fn)
+    dtype = _pixels(decode, split, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
     _check_size(stored, made, decode)
-    plan = _plan(workers, split, stored, made, collate_fn, decode, process)
+    plan = _plan(workers, dtype, stored, made, collate_fn, decode, process)
     alone = process.ranks == 1
     samples = read_through_fetcher(split, stored, threads=alone and not plan.count)
     read = DrawnReader(samples, stored, fill=False, may_be_empty=alone)
+    options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode}
     return SampleLoader(
-        TorchSamples(read, made, again=False, keys=keys, skip=damaged is not None, threads=plan.threads, decode=decode),
+        TorchSamples(read, made, again=False, skip=damaged is not None, **options),
         EvenSteps(stored, rank=process.rank, ranks=process.ranks),
         pad=pad,
         collate_fn=collate_fn,
@@ -347,11 +349,14 @@ def _prepared(
     return samples, keys, ImageTransformed(image_transform, number)
 
 
-def _check_decode(decode: Decode, samples: Samples, transform: Transform, collate_fn: Any) -> None:
-    """Raise UsageError unless the engine alone makes the images where `decode` says, or if they cannot be one batch."""
+def _pixels(decode: Decode, samples: Samples, transform: Transform, collate_fn: Any) -> np.dtype:
+    """Return the dtype of the images' pixels; uint8 if the transform decodes them itself.
+
+    Raises UsageError unless the engine alone makes the images where `decode` says, or if they cannot be one batch.
+    """
     check_decode(decode)
     ours = isinstance(transform, ViewTransform) and runs_no_python(transform)
-    dtype = pixel_dtype(samples) if ours or isinstance(transform, ImageTransformed) else np.uint8
+    dtype = pixel_dtype(samples) if ours or isinstance(transform, ImageTransformed) else UINT8
     foreign = isinstance(transform, ImageTransformed) and transform.image_transform
     if dtype == np.uint16 and foreign and not written_in(foreign, "albumentations"):
         problem = "it gets images of Pillow, which has no colours of 16 bits"
@@ -369,6 +374,7 @@ def _check_decode(decode: Decode, samples: Samples, transform: Transform, collat
         got, remedy = "images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits"
     if got and decode != "cpu":
         raise UsageError("decode", f"got {decode!r} and {got}", remedy)
+    return dtype
 
 
 def _check_size(order: IndexedOrder, transform: Transform, decode: Decode) -> None:
@@ -386,7 +392,7 @@ def _check_size(order: IndexedOrder, transform: Transform, decode: Decode) -> No
 
 def _plan(
     workers: int | Workers | None,
-    samples: Samples,
+    dtype: np.dtype,
     order: IndexedOrder,
     transform: Transform,
     collate_fn: Any,
@@ -397,12 +403,12 @@ def _plan(
     ours, size = runs_no_python(transform), 0
     if isinstance(transform, ViewTransform) and ours and decode != "cuda":  # whose batches hold encoded images
         images = -(-min(order.batch_size, order.samples) // process.ranks)
-        size = images * _image_bytes(transform.image.crop, order, samples)
+        size = images * _image_bytes(transform.image.crop, order, dtype)
     return plan_workers(workers, size, process.ranks_on_this_machine, threads=ours and collate_fn is None)
 
 
-def _image_bytes(crop: Crop, order: IndexedOrder, samples: Samples) -> int:
+def _image_bytes(crop: Crop, order: IndexedOrder, dtype: np.dtype) -> int:
     """Bytes that all views of an image take in a batch, of the order's largest shape if it has shapes."""
     shapes = order.used() if isinstance(order, ShapeOrder) else [None]
     sizes = (sum(part.channels * math.prod(part.target) for part in crop.at(shape).parts) for shape in shapes)
-    return max(sizes) * pixel_dtype(samples).itemsize
+    return max(sizes) * dtype.itemsize

@@ -86,7 +86,8 @@ class TorchSamples(Dataset[Any]):
     The batches that follow a step are made ahead, by threads, where `transform` runs no Python of the user's, and no
     worker processes are used. `again`: a plain index, from a sampler of other code, is another pass each time, drawn
     from PyTorch's seed in this process (workers get a new one for each iteration); else it is pass 0. `keys`: features
-    that are parsed. `skip`: damaged records are left out instead of raising. `decode`: as in `torch_loader`.
+    that are parsed. `dtype`: of pixels that the engine makes. `skip`: damaged records are left out instead of
+    raising. `decode`: as in `torch_loader`.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class TorchSamples(Dataset[Any]):
         transform: Transform,
         *,
         again: bool,
+        dtype: np.dtype,
         keys: Iterable[str] | None = None,
         skip: bool = False,
         threads: Threads | None = None,
@@ -102,7 +104,7 @@ class TorchSamples(Dataset[Any]):
     ) -> None:
         self.samples, self.order, self.transform, self.decode = read.samples, read.order, transform, decode
         self._threads = threads or Threads(0, 1, False)
-        self._make = _Maker(read, transform, keys, threads, skip=skip, decode=decode)
+        self._make = _Maker(read, transform, keys, threads, dtype=dtype, skip=skip, decode=decode)
         self._again, self._drawn = again, 0
         self._running: _Running | None = None
 
@@ -194,10 +196,12 @@ class _Maker:
         keys: Iterable[str] | None,
         threads: Threads | None,
         *,
+        dtype: np.dtype,
         skip: bool,
         decode: Decode,
     ) -> None:
         self._read, self._transform, self._skip, self._decode = read, transform, skip, decode
+        self._dtype = dtype
         self._threads, self._seeds = threads or Threads(0, 1, False), threads is None
         samples, schema = read.samples, read.samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
@@ -256,6 +260,7 @@ class _Maker:
             transform.follow,
             threads=threads,
             each=partial(parts_of, crop=transform.image.crop) if encoded else apart,
+            dtype=self._dtype,
             shrink=transform.image.shrink,
             allocate=self._shared if worker and not encoded else _pinned if self._threads.pinned else self._memory,
             decode=self._decode,

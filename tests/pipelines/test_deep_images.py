@@ -183,6 +183,29 @@ def test_a_split_with_both_depths_is_refused_and_the_remedy_works(scans: Path, t
         }
 
 
+def test_formats_of_a_selection_are_counted_once_a_loader(
+    scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in each epoch, and with two depths before there is a batch."""
+    from shardfeed.pipelines import array_batches
+    from shardfeed.pipelines.torch import torch_loader
+    from shardfeed.readers import split as module
+
+    Image.new("RGB", (SIDE, SIDE)).save(scans / "a" / "99.jpg")
+    convert(str(scans), tmp_path / "both", image=ImageOptions(keep_depth=True), workers=1, split={"train": 1.0})
+    split = shardfeed.open(tmp_path / "both")["train"]
+    some, read, plain = split.select(split.column("image/format") == b"png16"), [], module.read_column
+    monkeypatch.setattr(module, "read_column", lambda *given: read.append(given[2]) or plain(*given))
+    for make in (array_batches, partial(torch_loader, workers=0)):
+        loader = make(some, batch_size=4, image_size=24)
+        assert read.count("image/format") == 1
+        assert [len(list(loader)) for _ in range(3)] == [3, 3, 3]
+        assert read.count("image/format") == 1
+        with pytest.raises(UsageError, match="12 of 13 images have 16 bits"):
+            make(split, batch_size=4, image_size=24)
+        read.clear()
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_the_graph_of_tensorflow_keeps_16_bits_of_a_selection(scans: Path, tmp_path: Path, inside: bool) -> None:
     from shardfeed.pipelines import make_batches, resize_center_crop
