@@ -380,6 +380,20 @@ class Crops(Crop):
     def parts(self) -> Sequence[Crop]:
         return self.views
 
+    # None of these is ever set.
+
     @property
-    def target(self) -> tuple[int, int]:  # type: ignore[override]  # it is never set
+    def target(self) -> tuple[int, int]:  # type: ignore[override]
         return self.views[0].target
+
+    @property
+    def channels(self) -> int:  # type: ignore[override]
+        return self.views[0].channels
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return any(view.draws for view in self.views)
+
+    @property
+    def mirrors(self) -> bool:  # type: ignore[override]
+        return any(view.mirrors for view in self.views)

@@ -135,3 +135,8 @@ _BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global,
 def order_object(order: OrderLike) -> OrderObject:
     """Return the order object for a name, or the object unchanged."""
     return _BY_NAME[order]() if isinstance(order, str) else order
+
+
+def gives_sizes(order: OrderLike | None) -> bool:
+    """Whether the order gives each batch its size."""
+    return isinstance(order, Global) and order.shapes is not None

@@ -100,8 +100,8 @@ class ShapeOrder(IndexedOrder):
 
     In each epoch, the samples of each shape are permuted, and lie in a line, shape by shape. From a random place of it,
     the samples that fill no batch are taken out; they are the last step of an epoch, or left out of it. The rest is cut
-    into batches, which are permuted. A batch has the shape of its middle sample: at most one between two shapes is
-    mixed, of neighbouring ratios.
+    into batches, which are permuted. A batch has the shape of its middle sample. Fewer batches than there are shapes
+    are mixed: of two neighbouring ratios, or of more where a shape has fewer samples than a batch.
     """
 
     kind = "shapes"

@@ -9,7 +9,7 @@ import tensorflow as tf
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import Size, check_shared_batch, check_transforms, image_or_transform
-from shardfeed.pipelines.orders.choices import Global, OrderLike
+from shardfeed.pipelines.orders.choices import OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
@@ -127,7 +127,7 @@ def distribute(
         transform,
         lambda size: labelled(usual_crop(size), label, samples.schema),
         label,
-        sized=isinstance(order, Global) and order.shapes is not None,
+        sized=gives_sizes(order),
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)

@@ -27,7 +27,7 @@ from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
+from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream, gives_sizes
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -153,9 +153,9 @@ def torch_loader(
         image_transform, transform = (made, None) if label is not None else (None, made)
     elif label is None:
         raise UsageError("label", "got None, which is for views", "give a key")
-    if isinstance(order, Global) and order.shapes and [image_size, transform, image_transform].count(None) == 3:
+    if gives_sizes(order) and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
-    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label or "")
+    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
@@ -318,13 +318,14 @@ def _prepared(
     transform: Transform | None,
     image_transform: Callable[..., Any] | None,
     crop: Callable[[Size], GeometricTransform],
-    label: str,
+    label: str | None,
     *,
     texts: bool = False,
 ) -> tuple[S, list[str] | None, Transform]:
     """Return the samples, the features to parse (None: all) and the transform: the only one of three that is given.
 
-    With `texts`, `label` may be bytes, and samples without a number are kept.
+    `label`: None if there is a transform, which needs none. With `texts`, it may be bytes, and samples without a
+    number are kept.
     """
     if [size, transform, image_transform].count(None) != 2:
         expected = "image_size, image_transform" if texts else "image_size, transform, image_transform"
@@ -334,6 +335,7 @@ def _prepared(
         check_transform(transform)
         keys, transform = transform.bind(schema) if isinstance(transform, SchemaTransform) else (None, transform)
         return samples, keys, transform
+    assert label is not None
     if image_transform is not None and not isinstance(image_transform, GeometricTransform):
         check_image_transform(image_transform)  # first: one with boxes tells more than that there is no label
     samples, keys = images_and_labels(samples, label, stacklevel=6, texts=texts)

@@ -107,8 +107,10 @@ class SharedSteps(Sampler[list[Key]]):
         """The end of the iteration in which a step is."""
         raise NotImplementedError
 
-    def _with_source(self, keys: Iterable[Key], step: int, chunk: int | None) -> StepKeys:
-        made = StepKeys(keys, chunk)
+    def _with_source(
+        self, keys: Iterable[Key], step: int, chunk: int | None, shape: tuple[int, int] | None = None
+    ) -> StepKeys:
+        made = StepKeys(keys, chunk, shape)
         made.step, made.source = step, self
         return made
 
@@ -174,9 +176,7 @@ class Steps(SharedSteps):
     def keys(self, step: int) -> StepKeys:
         drawn = self.order.drawn(step, self._rank, self._ranks)
         pairs = zip(drawn.indices.tolist(), drawn.passes.tolist(), strict=True)
-        made = self._with_source(pairs, step, chunk_of(self.order, step))
-        made.shape = drawn.shape
-        return made
+        return self._with_source(pairs, step, chunk_of(self.order, step), drawn.shape)
 
     def end(self, step: int) -> int:
         return sys.maxsize if self.endless else (step // len(self) + 1) * len(self)

@@ -97,6 +97,13 @@ def test_views_go_on_where_a_run_was_killed_on_any_number_of_ranks(photos: Path)
             assert all((np.concatenate(share) == view).all() for share, view in zip(shares, expected, strict=True))
 
 
+def test_several_views_have_what_their_parts_have() -> None:
+    gray, plain = (crop(8, flip=flip, channels=channels) for flip, channels in ((True, 1), (False, 3)))
+    for views, channels, mirrors in (((gray, plain), 1, True), ((plain, gray), 3, True), ((plain,), 3, False)):
+        made = Crops(views)
+        assert (made.target, made.channels, made.draws, made.mirrors) == ((8, 8), channels, True, mirrors)
+
+
 def test_what_is_for_one_view_is_refused(photos: Path) -> None:
     from shardfeed.pipelines import train_batches
 
