@@ -21,10 +21,13 @@ from shardfeed.converters.sources.remote import ASSUMED_BYTES, UNLISTED
 from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.errors import LabelFileError, argument, without_secrets
+from shardfeed.errors import LabelFileError, argument, escape, without_secrets
 from shardfeed.text import some
 
 _ADDRESS = re.compile(r"\s*(?:https?|s3|gs|az)://([^/?#\s]+)(/[^?#]*)?", re.IGNORECASE)
+_OF_THE_HUB = re.compile(r"\s*hf://", re.IGNORECASE)
+_NO_COMMIT = "a table cannot have hf:// URLs"  # they would have to be bound to a commit, as folders there are
+_AT_A_COMMIT = "https://huggingface.co/datasets/USER/REPO/resolve/COMMIT/PATH"
 # Names of a column of URLs, the preferred ones first.
 _USUAL = ("image_url", "img_url", "url", "image_uri", "uri", *WORDS["path"])
 
@@ -32,7 +35,7 @@ _USUAL = ("image_url", "img_url", "url", "image_uri", "uri", *WORDS["path"])
 def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | None) -> int | None:
     """Return the column with the URLs of images; None if a row names a file of `lookup`, or no URL.
 
-    `asked`: the column that the user named. Raises LabelFileError if several columns fit.
+    `asked`: the column that the user named. Raises LabelFileError if several columns fit, and for hf:// URLs.
     """
     records = list(islice(table, 2))
     if not records:
@@ -41,9 +44,15 @@ def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | N
     heads = [str(head).strip() for head in (table.keys if table.keyed else records[0].cells)] + [""] * len(cells)
     found = [column for column, cell in enumerate(cells) if _ADDRESS.match(cell)]
     if asked is not None:
-        return next((column for column in found if asked in (column, heads[column])), None)
+        wanted = [column for column in range(len(cells)) if asked in (column, heads[column])]
+        _check_commit(table, records[-1].line, heads, [(column, cells[column]) for column in wanted])
+        return next((column for column in found if column in wanted), None)
     others = [(cell, head) for cell, head in zip(cells, heads, strict=False) if not _ADDRESS.match(cell)]
-    if not found or any(_names_file(lookup, cell, head.casefold()) for cell, head in others):
+    if any(_names_file(lookup, cell, head.casefold()) for cell, head in others):
+        return None
+    if not found:
+        paths = [one for one in enumerate(cells) if heads[one[0]].casefold() in WORDS["path"]]
+        _check_commit(table, records[-1].line, heads, paths or [*enumerate(cells)])
         return None
     usual = next((column for word in _USUAL for column in found if heads[column].casefold() == word), None)
     if usual is None and len(found) > 1:
@@ -51,6 +60,15 @@ def column_of_addresses(table: LabelTable, lookup: PathLookup, asked: Column | N
         problem = f"the columns {names} hold URLs, and it is unknown which are of the images"
         raise LabelFileError(table.place(records[0].line), problem, f"give {argument('path_column')}")
     return found[0] if usual is None else usual
+
+
+def _check_commit(table: LabelTable, line: int, heads: list[str], cells: Iterable[tuple[int, str]]) -> None:
+    """Raise LabelFileError for the first of the cells, with their columns, that is an hf:// URL."""
+    for column, cell in cells:
+        if _OF_THE_HUB.match(cell):
+            head = "" if _OF_THE_HUB.match(heads[column]) else heads[column]
+            remedy = f"write {_AT_A_COMMIT}, or convert the folder {escape(cell.strip().rpartition('/')[0])}"
+            raise LabelFileError(table.place(line, head or column), _NO_COMMIT, remedy)
 
 
 def _names_file(lookup: PathLookup, cell: str, head: str) -> bool:
@@ -82,6 +100,8 @@ class AddressLookup(PathLookup):
         key = self._keys.get(text.strip())
         if key is None:
             reason = "not a URL, expected one like https://host/a.jpg or s3://bucket/a.jpg"
+            if _OF_THE_HUB.match(text):
+                reason = f"{_NO_COMMIT}: write {_AT_A_COMMIT}"
             return Skipped(without_secrets(text).encode("utf-8", "surrogateescape"), RejectCode.MISSING.value, reason)
         return super().find(key.decode("utf-8", "surrogateescape"))
 

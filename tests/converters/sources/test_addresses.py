@@ -194,3 +194,34 @@ def test_a_table_on_a_web_server(web: WebServer, tmp_path: Path) -> None:
         done = command(secret, tmp_path / "out", "--log", tmp_path / "log")
         assert (done.returncode, "download the file" in done.stderr) == (2, True), done.stderr
         assert "SECRET" not in done.stderr + (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "place"),
+    [
+        ("a.csv", ["image_url,label", "hf://datasets/u/r/v1/a.jpg,x"], "a.csv:2, column 'image_url'"),
+        ("a.csv", ["path,id,label", "hf://datasets/u/r/v1/a.jpg,7,x"], "a.csv:2, column 'path'"),
+        ("a.csv", ["hf://datasets/u/r/v1/a.jpg,x", "hf://datasets/u/r/v1/b.jpg,y"], "a.csv:2, column 0"),
+        ("a.jsonl", ['{"image": "hf://datasets/u/r/v1/a.jpg", "label": "x"}'], "a.jsonl:1, column 'image'"),
+    ],
+    ids=["url", "path", "no header", "json"],
+)
+def test_urls_of_the_hub_are_refused_with_what_works(tmp_path: Path, name: str, rows: list[str], place: str) -> None:
+    (tmp_path / name).write_text("\n".join(rows) + "\n")
+    for options in (LabelOptions(), LabelOptions(path_column=0 if place.endswith(" 0") else place.split("'")[1])):
+        with pytest.raises(LabelFileError) as raised:
+            open_source(tmp_path / name, options=options)
+        assert str(raised.value).startswith(f"{tmp_path / place}: a table cannot have hf:// URLs; ")
+        assert "https://huggingface.co/datasets/USER/REPO/resolve/COMMIT/PATH" in str(raised.value)
+        assert str(raised.value).endswith("or convert the folder hf://datasets/u/r/v1")
+
+
+def test_one_url_of_the_hub_among_others_is_rejected_and_a_column_beside_the_paths_is_no_path(
+    web: WebServer, tmp_path: Path
+) -> None:
+    urls = table(web, tmp_path / "list.csv", more="hf://datasets/u/r/a.jpg,201,rose")
+    with pytest.raises(TooManyRejectedError, match=r"list.csv:203: a table cannot have hf:// URLs"):
+        convert(urls, tmp_path / "out", dry_run=True)
+    (tmp_path / "a.png").write_bytes(picture(1, "PNG", (6, 6)))
+    (tmp_path / "b.csv").write_text("path,taken_from,label\na.png,hf://datasets/u/r/a.jpg,x\n")
+    assert len(open_source(tmp_path / "b.csv")) == 1
