@@ -84,6 +84,7 @@ Step = Annotated[int, Range(0, 2**63 - 1)]
 _WORDS = {int: "an integer", float: "a number", bool: "True or False", str: "text", Mapping: "a mapping"}
 _WORDS |= {NoneType: "None", os.PathLike: "a path", Callable: "a function"}
 _LISTS = (Sequence, Collection, Iterable)
+_OWN = {int, float, str, bool, NoneType}  # types of values that are passed on as they are
 _LONGEST_NAME = 255  # bytes, of a file or a folder
 _SHOWN = 100  # characters of a value in a message
 
@@ -177,9 +178,28 @@ def _as_declared(value: Any, hint: Any) -> Any:
         kinds = repeat(inner[0]) if Ellipsis in inner else inner
         values = tuple(map(_as_declared, value, kinds))
         return value if isinstance(value, tuple) and all(map(operator.is_, values, value)) else values
-    if origin is Sequence and isinstance(value, np.ndarray):
-        return value.tolist()
-    return list(value) if origin is Sequence and isinstance(value, KeysView | ValuesView | ItemsView | deque) else value
+    if origin is not Sequence:
+        return value
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    elif isinstance(value, KeysView | ValuesView | ItemsView | deque):
+        value = list(value)
+    if not _is_converted(inner[0]) or {*map(type, value)} <= _OWN:
+        return value
+    values = [_as_declared(one, inner[0]) for one in value]
+    if all(map(operator.is_, values, value)):
+        return value
+    return tuple(values) if isinstance(value, tuple) else values
+
+
+@cache
+def _is_converted(hint: Any) -> bool:
+    """Whether values that a type admits may have to be converted: elements of others are not looked at again."""
+    kinds = [(kind.__origin__, ()) if _origin(kind) is Annotated else _parts(kind) for kind in _kinds(hint)]
+    return any(
+        origin in (int, float, Literal) or (origin in (tuple, Sequence, Mapping) and any(map(_is_converted, inner)))
+        for origin, inner in kinds
+    )
 
 
 def _number(value: Any) -> Any:

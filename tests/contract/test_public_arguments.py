@@ -119,8 +119,12 @@ def test_what_is_admitted_is_passed_on_as_the_type_that_is_declared() -> None:
         size: int | tuple[int, int] = 1,
         mode: Literal["fast", "exact"] = "exact",
         parts: Sequence[tuple[str, float]] = (),
+        weights: Sequence[float] = (),
+        corners: Sequence[Sequence[float] | None] = (),
+        steps: Sequence[Count] = (),
     ) -> Any:
-        return next(one for one in (count, large, names, share, size, mode, parts) if one not in (1, "exact", ()))
+        several = (count, large, names, share, size, mode, parts, weights, corners, steps)
+        return next(one for one in several if one not in (1, "exact", ()))
 
     given: list[tuple[dict[str, Any], Any]] = [
         ({"count": torch.tensor(3)}, 3),
@@ -134,7 +138,14 @@ def test_what_is_admitted_is_passed_on_as_the_type_that_is_declared() -> None:
         ({"mode": Mode.FAST}, "fast"),
         ({"parts": {"a": 2.0}.items()}, [("a", 2.0)]),
         ({"parts": deque([("a", 2.0)])}, [("a", 2.0)]),
+        ({"parts": [("a", np.float32(0.5))]}, [("a", 0.5)]),
         ({"names": np.array(["a", "b"])}, ["a", "b"]),
+        ({"weights": [np.float32(0.5), 1]}, [0.5, 1]),
+        ({"weights": (np.int64(3), np.float64(0.5))}, (3, 0.5)),
+        ({"weights": torch.tensor([0.5, 0.25])}, [0.5, 0.25]),
+        ({"corners": [None, (np.float32(0.5), 1.0)]}, [None, (0.5, 1.0)]),
+        ({"steps": range(1, 3)}, range(1, 3)),
+        ({"steps": [np.uint8(3)]}, [3]),
     ]
     for named, expected in given:
         found = invented(**named)
