@@ -4,6 +4,7 @@ The pipeline itself is `assembly.assemble_batches`; the orders are explained in 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
@@ -94,13 +95,9 @@ def train_batches(
         model.fit(batches, epochs=3)
     """
     samples, keys = images_and_labels(samples, label)
-    if views is None:
-        image = usual_crop(image_size, channels)
-    else:
-        image = GraphTransform(views_crop(views, image_size=image_size, channels=channels == 1), None)
     return make_batches(
         samples,
-        labelled(image, label, samples.schema),
+        labelled(training_crop(image_size, channels, views), label, samples.schema),
         batch_size=batch_size,
         seed=seed,
         order=order,
@@ -193,6 +190,13 @@ def make_batches(
         parallelism=threads(workers),
         batch_transform=batch_transform,
     )
+
+
+def training_crop(size: Size | None, channels: Channels, views: Views, **others: Any) -> GraphTransform:
+    """The usual crop, or that to several views. Raises UsageError if these are given with one of the `others`."""
+    if views is None:
+        return usual_crop(size, channels)
+    return GraphTransform(views_crop(views, image_size=size, channels=channels == 1, **others), None)
 
 
 def threads(workers: int | None) -> int:

@@ -8,15 +8,21 @@ import tensorflow as tf
 
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import Size, check_shared_batch, check_transforms, image_or_transform
+from shardfeed.pipelines.arguments import (
+    Channels,
+    Size,
+    Views,
+    check_shared_batch,
+    check_transforms,
+    image_or_transform,
+)
 from shardfeed.pipelines.orders.choices import OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import SamplesLike
 from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Transform, assemble_batches
-from shardfeed.pipelines.tensorflow.augment import usual_crop
-from shardfeed.pipelines.tensorflow.batches import threads
+from shardfeed.pipelines.tensorflow.batches import threads, training_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged
@@ -78,6 +84,8 @@ def distribute(
     *,
     batch_size: Count,
     image_size: Size | None = None,
+    channels: Channels = 3,
+    views: Views = None,
     transform: Transform | None = None,
     seed: Seed = 0,
     order: OrderLike | None = None,
@@ -89,7 +97,7 @@ def distribute(
 ) -> Feed:
     """Endless training batches for all replicas of a strategy, on one machine or on several workers.
 
-    With `image_size`, batches are (images uint8 [b, height, width, 3], labels int64 [b]), each image cropped by
+    With `image_size`, batches are (images uint8 [b, height, width, channels], labels int64 [b]), each image cropped by
     `random_resized_crop(image_size)`; with `transform`, batches hold its outputs. b is `batch_size / replicas`.
 
     The same seed, order and global batch size give the same samples in each step for any number of replicas and
@@ -101,7 +109,7 @@ def distribute(
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
-        image_size: as in `train_batches`.
+        image_size, channels, views: as in `train_batches`.
         transform: instead of `image_size`: a function of a sample's features and its seed, as in `make_batches`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
@@ -113,7 +121,7 @@ def distribute(
     Raises:
         UsageError: if there are no samples or too few for a batch, if the batch size is not a multiple of the number of
             replicas, if workers have different numbers of replicas, if the label or the order is unknown, if a value is
-            out of range, or if not exactly one of `image_size` and `transform` is given.
+            out of range, or if not exactly one of `image_size`, `views` and `transform` is given.
 
     Example:
         strategy = tf.distribute.MirroredStrategy()
@@ -121,13 +129,16 @@ def distribute(
         model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=3)
     """
     check_transforms(transform, batch_transform)
+    image = training_crop(image_size, channels, views, transform=transform)
+    if transform is not None and channels != 3:
+        raise UsageError("channels", "got 1 and a transform, which makes the images itself", "leave one of the two out")
     samples, keys, transform = image_or_transform(
         samples,
         image_size,
         transform,
-        lambda size: labelled(usual_crop(size), label, samples.schema),
+        lambda _: labelled(image, label, samples.schema),
         label,
-        sized=gives_sizes(order),
+        sized=views is not None or gives_sizes(order),
     )
     replicas = strategy.num_replicas_in_sync
     check_shared_batch(batch_size, replicas)

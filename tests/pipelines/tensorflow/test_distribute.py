@@ -119,6 +119,7 @@ def test_a_step_has_the_same_samples_for_any_number_of_replicas(child: tuple[dic
 @pytest.mark.long
 def test_each_replica_gets_its_share(child: tuple[dict[str, Any], str]) -> None:
     assert child[0]["shares"] == [[[8, SIZE, SIZE, 3], [8, SIZE, SIZE, 3]], [[8], [8]]]
+    assert child[0]["views"] == [[[8, 9, 9, 3]] * 2, [[8, 5, 7, 3]] * 2]
 
 
 @pytest.mark.long
@@ -144,6 +145,28 @@ def test_image_size_or_transform(split: Split) -> None:
             distribute(tf.distribute.get_strategy(), split, batch_size=4, **options)
 
 
+def test_views_and_channels_are_those_of_train_batches(split: Split) -> None:
+    import tensorflow as tf
+
+    from shardfeed.pipelines import crop, distribute, train_batches
+
+    def batches(made: Any) -> list[np.ndarray]:
+        return tf.nest.flatten(list(made.take(3).as_numpy_iterator()))
+
+    for options in ({"views": [crop(SIZE), crop((6, 9), channels=1)]}, {"image_size": 8, "channels": 1}):
+        feed = distribute(tf.distribute.get_strategy(), split, batch_size=4, seed=2, **options)
+        expected = train_batches(split, batch_size=4, seed=2, start_step=0, **options)
+        for ours, theirs in zip(batches(feed.batches), batches(expected), strict=True):
+            assert np.array_equal(ours, theirs)
+    for said, options in {
+        "views: got transform, too": {"views": [crop(8)], "transform": lambda features, seed: seed},
+        "views: got image_size, too": {"views": [crop(8)], "image_size": 8},
+        "channels: got 1 and a transform": {"channels": 1, "transform": lambda features, seed: seed},
+    }.items():
+        with pytest.raises(UsageError, match=said):
+            distribute(tf.distribute.get_strategy(), split, batch_size=4, **options)
+
+
 def test_workers_with_different_numbers_of_replicas_are_refused() -> None:
     import tensorflow as tf
 
@@ -165,7 +188,7 @@ def run_child(directory: str) -> dict[str, Any]:
     strategies = {1: tf.distribute.get_strategy(), 2: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])}
     print("--- started", file=sys.stderr, flush=True)
 
-    from shardfeed.pipelines import distribute, eval_batches, make_batches, train_batches
+    from shardfeed.pipelines import crop, distribute, eval_batches, make_batches, train_batches
 
     dataset = shardfeed.open(directory)
     train, validation = dataset["train"], dataset["validation"]
@@ -275,6 +298,10 @@ def run_child(directory: str) -> dict[str, Any]:
         images, labels = next(iter(distribute(strategies[2], train, batch_size=16, image_size=SIZE).batches))
         found["shares"] = [
             [list(part.shape) for part in strategies[2].experimental_local_results(value)] for value in (images, labels)
+        ]
+        views, _ = next(iter(distribute(strategies[2], train, batch_size=16, views=[crop(9), crop((5, 7))]).batches))
+        found["views"] = [
+            [list(part.shape) for part in strategies[2].experimental_local_results(value)] for value in views
         ]
     found["warnings"] = [str(warning.message) for warning in caught + caught_later]
     return found
