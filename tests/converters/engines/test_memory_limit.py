@@ -41,14 +41,24 @@ def written(directory: Path, *images: object) -> tuple[Receipt, list[str]]:
 
 @pytest.fixture
 def greedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module that workers can import: `take` allocates before it answers, `tighten` leaves 4 MiB to what follows."""
+    """A module that workers can import: `take` allocates before it answers, `tighten` leaves `allowance`.
+
+    What an allocator has freed and kept counts as taken and can be given out again, so that an image may find its
+    memory there: `tighten` takes that first.
+    """
     (tmp_path / "greedy_images.py").write_text(
         "from shardfeed.converters.engines.worker import limit_memory\n"
+        "kept = []\n"
         "def take(size, data):\n"
         "    taken = bytearray(size)\n"
         "    return data if len(taken) == size else b''\n"
         "def tighten(allowance, data):\n"
-        "    limit_memory(allowance)\n"
+        "    limit_memory(0)\n"
+        "    try:\n"
+        "        while len(kept) < 1 << 14:\n"
+        "            kept.append(bytearray(1 << 18))\n"
+        "    except MemoryError:\n"
+        "        limit_memory(allowance)\n"
         "    return data\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
