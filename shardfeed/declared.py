@@ -49,10 +49,11 @@ class Range(NamedTuple):
 class Typed(NamedTuple):
     """How an argument is typed on the command line. An argument with several of these is typed in one of these ways.
 
-    `help`: "" for one that only messages and pages name. `flag`: another name of the option; an argument without this
-    and without a default has no flag. `read`: makes the value of a text, of each element of a list, or a mapping's name
-    and value of each. `whole`: makes the value of all texts at once. `many`: the option may be repeated. `parts`: the
-    argument is typed as several options, the arguments of this function or dataclass, which makes its value of them.
+    `help`: "" for one that only messages and pages name. `flag`: another name of the option, or a letter and a name, as
+    "o/output". An argument without this and without a default has no flag; nor has one that is `placed`, which may be
+    left out. `read`: makes the value of a text, of each element of a list, or a mapping's name and value of each.
+    `whole`: makes the value of all texts at once. `many`: the option may be repeated. `parts`: the argument is typed as
+    several options, the arguments of this function or dataclass, which makes its value of them; `help` heads them.
     """
 
     help: str = ""
@@ -62,6 +63,7 @@ class Typed(NamedTuple):
     whole: Callable[[Sequence[str]], Any] | None = None
     many: bool = False
     parts: Callable[..., Any] | None = None
+    placed: bool = False
 
 
 class Option(NamedTuple):

@@ -1,14 +1,16 @@
 """The options of commands, made of the arguments that functions and dataclasses declare by `Typed`."""
 
 import argparse
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 from shardfeed.converters.sources.options import Column, column_of
 from shardfeed.declared import Option, Typed, assignments, named_once, typed
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import IntegrityError, UsageError, escape
 
 
 def add_options(group: argparse._ActionsContainer, *owners: Any, required: bool = False) -> None:
@@ -23,16 +25,21 @@ def add_options(group: argparse._ActionsContainer, *owners: Any, required: bool 
         one_of = group.add_mutually_exclusive_group(required=option.required) if several else group
         for how in option.how:
             if how.parts is not None:
-                add_options(group, how.parts, required=option.required)
-            elif option.required and not several and not how.flag:
-                group.add_argument(option.name, help=how.help, nargs="+" if Iterable in _origins(option) else None)
+                headed = group.add_argument_group(how.help) if how.help else group
+                add_options(headed, how.parts, required=option.required)
+            elif how.placed or (option.required and not several and not how.flag):
+                nargs = "+" if Iterable in _origins(option) else None if option.required else "?"
+                group.add_argument(
+                    option.name, metavar=(how.metavar or option.name).upper(), help=how.help, nargs=nargs
+                )
             else:
                 _add_option(one_of, option, how, required=(option.required or required) and not several)
         required = False
 
 
 def _add_option(group: argparse._ActionsContainer, option: Option, how: Typed, *, required: bool) -> None:
-    flag, types = how.flag or option.name.replace("_", "-"), option.types
+    *letter, flag = (how.flag or option.name.replace("_", "-")).split("/")
+    types = option.types
     more: dict[str, Any] = {"dest": option.name, "default": None, "help": how.help or argparse.SUPPRESS}
     if types[0] is bool:
         more["action"] = "store_false" if option.default is True else "store_true"
@@ -42,7 +49,7 @@ def _add_option(group: argparse._ActionsContainer, option: Option, how: Typed, *
         more |= {"metavar": how.metavar, "required": required, "action": "append" if how.many else "store"}
         more["choices"] = (choices if len(types) == 1 else _Offered(choices)) if choices else None
         more["type"] = number or (str if how.many or how.read is None else partial(_read, how.read))
-    group.add_argument(f"--{flag}", **more)
+    group.add_argument(*(f"-{each}" for each in letter), f"--{flag}", **more)
     if types == [bool] and option.default is None:
         group.add_argument(f"--no-{flag}", dest=option.name, action="store_false", default=None, help=argparse.SUPPRESS)
 
@@ -92,9 +99,43 @@ def options_given(args: argparse.Namespace, *owners: Any) -> dict[str, Any]:
     return found
 
 
-def add_output_arguments(parser: argparse._ActionsContainer) -> None:
+def command(
+    function: Callable[..., Any],
+    show: Callable[[Any, argparse.Namespace], None] | None = None,
+    *,
+    to_json: Callable[[Any], Any] = asdict,
+    damage: Callable[[Any], object] = lambda result: None,
+    unit: str = "B",
+) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]:
+    """`add_arguments` and `run` of a command with a function's arguments; the function prints, and returns exit codes.
+
+    With `show` it takes `progress`, in this `unit`, and returns a result, which is printed; exit code 4 if that has
+    `damage`.
+    """
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        add_options(parser, function)
+        if show is not None:
+            add_output_arguments(parser)
+
+    def run(args: argparse.Namespace) -> int:
+        given = options_given(args, function)
+        if show is None:
+            return int(function(**given))
+        with output_bar(args, unit) as bar:
+            result = function(**given, progress=bar.update)
+        if args.json:
+            print(json.dumps(to_json(result)))
+        elif not args.quiet:
+            show(result, args)
+        return IntegrityError.exit_code if damage(result) else 0
+
+    return add_arguments, run
+
+
+def add_output_arguments(parser: argparse._ActionsContainer, as_json: str = "print the result as JSON") -> None:
     """The options of commands that print a result and show a bar."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--json", action="store_true", help=as_json)
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
 
 

@@ -120,7 +120,7 @@ def flags_of(parser: CommandParser, command: str, typed: Sequence[str] = ()) -> 
     found: dict[str, str] = {}
     for action in parser._actions:
         if not action.option_strings:
-            found[action.dest] = action.dest.upper()
+            found[action.dest] = str(action.metavar or action.dest).upper()
         for flag in action.option_strings:
             if flag.startswith("--"):
                 found[flag[2:].replace("-", "_")] = flag

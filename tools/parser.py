@@ -49,7 +49,9 @@ class CommandParser(argparse.ArgumentParser):
             if action.option_strings and names.isdisjoint(action.option_strings):
                 continue  # another has this name in Python
             if "" in (value if isinstance(value, list) else [value]):
-                place = action.option_strings[-1] if action.option_strings else action.dest.upper()
+                place = (
+                    action.option_strings[-1] if action.option_strings else str(action.metavar or action.dest).upper()
+                )
                 raise UsageError(place, "got '', expected a value", "check the shell variable that should hold it")
         return found
 

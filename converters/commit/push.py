@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Annotated
 
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST, is_dataset_file
@@ -36,7 +37,12 @@ class Pushed:
 
 
 @checked
-def push(directory: str | os.PathLike[str], url: str, *, progress: Callable[[int], object] | None = None) -> Pushed:
+def push(
+    directory: Annotated[str | os.PathLike[str], Typed("dataset directory", "dataset")],
+    url: Annotated[str, Typed("URL of the new dataset: s3://BUCKET/NAME or gs://BUCKET/NAME")],
+    *,
+    progress: Callable[[int], object] | None = None,
+) -> Pushed:
     """Copy a dataset to a bucket, or continue where an earlier call stopped.
 
     If the bucket already holds the same dataset, nothing is sent. The store compares each file with its CRC-32C in the

@@ -89,24 +89,23 @@ class CardOptions:
                 if re.search(r"[\ud800-\udfff]", text):  # of a shell's bytes
                     raise UsageError(name, f"got '{escape(text)}', expected text in UTF-8")
 
-    def missing(self) -> list[str]:
-        """The names of what Croissant requires and is not given."""
-        given = {"license": self.license, "url": self.url, "creators": self.creators or self.organizations}
-        return [name for name, value in {**given, "published": self.published}.items() if not value]
-
 
 @checked
 def card(
-    path: str | os.PathLike[str],
-    about: CardOptions | None = None,
+    path: Annotated[
+        str | os.PathLike[str], Typed("dataset directory, into which the two files are written", "dataset")
+    ],
+    about: Annotated[
+        CardOptions | None, Typed("what they say, besides what the manifest knows", parts=CardOptions)
+    ] = None,
     *,
-    replace: bool = False,
+    replace: Annotated[bool, Typed("replace files of these names")] = False,
     progress: Callable[[int], object] = lambda size: None,
-) -> None:
+) -> list[str]:
     """Write `croissant.json` and a dataset card, `README.md`, into the directory of a dataset.
 
-    All shards are read, and no image is decoded. `replace`: whether files of these names may be replaced. `progress`
-    is called with bytes that were read.
+    Returns the names of the options that Croissant requires and that are not given. All shards are read, and no image
+    is decoded. `replace`: whether files of these names may be replaced. `progress` is called with bytes that were read.
 
     Raises UsageError if `path` is not a dataset, OutputExistsError, StorageError; IntegrityError, with nothing written,
     if a shard is not what the manifest says.
@@ -134,6 +133,8 @@ def card(
     described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
     write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode())
     write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode())
+    given = {"license": about.license, "url": about.url, "creators": about.creators or about.organizations}
+    return [name for name, value in {**given, "published": about.published}.items() if not value]
 
 
 def _node(kind: str, id: str, **more: Any) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 from shardfeed.converters.commit.output import check_parent
 from shardfeed.converters.commit.push import transfer
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import MANIFEST
@@ -46,7 +47,10 @@ class Pulled:
 
 @checked
 def pull(
-    url: str | os.PathLike[str], directory: str | os.PathLike[str], *, progress: Callable[[int], object] | None = None
+    url: Annotated[str | os.PathLike[str], Typed("URL of a dataset")],
+    directory: Annotated[str | os.PathLike[str], Typed("dataset directory to create", "out")],
+    *,
+    progress: Callable[[int], object] | None = None,
 ) -> Pulled:
     """Copy a dataset to the local disk, or continue where an earlier call stopped.
 

@@ -6,12 +6,13 @@ The manifest has the original checksum of each, so a rebuilt file has the same b
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from shardfeed.column import column_dtype, join_columns
 from shardfeed.converters.commit.finish import TFDS_FORMATS, tfds_files
 from shardfeed.converters.existing.tally import ShardTally, nonconformity
 from shardfeed.converters.images.options import ImageOptions
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Described
@@ -47,7 +48,12 @@ class Rebuilt:
 
 @checked
 def rebuild(
-    path: str | os.PathLike[str], *, dry_run: bool = False, progress: Callable[[int], object] = lambda size: None
+    path: Annotated[
+        str | os.PathLike[str], Typed("dataset directory; missing and damaged files are written into it", "dataset")
+    ],
+    *,
+    dry_run: Annotated[bool, Typed("list missing and damaged files, write nothing")] = False,
+    progress: Callable[[int], object] = lambda size: None,
 ) -> Rebuilt:
     """Rebuild, in place, a dataset's missing and damaged files that can be computed from its shards.
 

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from shardfeed.column import column_keys
 from shardfeed.converters.commit.finish import split_info, stage_manifest
@@ -24,7 +24,7 @@ from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.record_features import FeatureLook
 from shardfeed.converters.sources.shard_names import find_splits
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
@@ -323,7 +323,10 @@ def _lost(expected: int | None, shards: Sequence[SalvagedShard]) -> int | None:
 
 @checked
 def salvage(
-    path: str | os.PathLike[str], out: str | os.PathLike[str], *, progress: Progress = lambda size: None
+    path: Annotated[str | os.PathLike[str], Typed("damaged dataset directory; it is only read", "dataset")],
+    out: Annotated[str | os.PathLike[str], Typed("dataset directory to create")],
+    *,
+    progress: Progress = lambda size: None,
 ) -> Salvaged:
     """Create the new dataset `out` from all intact records in the dataset directory `path`, which is only read.
 

@@ -1,21 +1,22 @@
 """`shardfeed demo`: from drawn shapes to a trained network, with the code of each step."""
 
-import argparse
 import os
 import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
-from shardfeed.errors import IntegrityError, UsageError, check_extra, escape
+from shardfeed.declared import Positive, Typed, checked
+from shardfeed.errors import IntegrityError, check_extra, escape
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.local import disk_errors
 from shardfeed.text import number, size_text
+from shardfeed.tools.arguments import command
 from shardfeed.tools.shapes import SIZE, draw_shapes
 
 ACCURACY_WANTED = 0.9  # of the test split; a third is chance
@@ -24,38 +25,38 @@ _BATCH = 24  # approximate images in a global batch: a multiple of the replicas
 _VALIDATE_EVERY = 5  # epochs
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `demo`."""
-    parser.add_argument("--samples", metavar="DIR", help="image folder (default: generated shapes)")
-    parser.add_argument("--out", metavar="DIR", default="demo_output", help="folder to write to (default demo_output)")
-    parser.add_argument("--epochs", metavar="N", type=int, default=40, help="epochs of training (default 40)")
-
-
-def run(args: argparse.Namespace) -> int:
+@checked
+def demo(
+    *,
+    samples: Annotated[str | None, Typed("image folder (default: generated shapes)", "DIR")] = None,
+    out: Annotated[str, Typed("folder to write to (default demo_output)", "DIR")] = "demo_output",
+    epochs: Annotated[Positive, Typed("epochs of training (default 40)", "N")] = 40,
+) -> int:
     """Convert, verify, train, evaluate. A network that learned too little gives a message, not an error."""
-    if args.epochs < 1:
-        raise UsageError("--epochs", f"got {args.epochs}, expected at least 1")
     check_extra("tensorflow", "shardfeed demo")
     started = time.monotonic()
-    dataset = os.path.join(args.out, "dataset")
-    with disk_errors(args.out, "create"):
-        os.makedirs(args.out, exist_ok=True)
-    samples = args.samples or os.path.join(args.out, "samples", "shapes")
-    if not args.samples:
-        lines = (">>> from shardfeed.tools.shapes import draw_shapes", f">>> draw_shapes({samples!r})")
+    dataset = os.path.join(out, "dataset")
+    with disk_errors(out, "create"):
+        os.makedirs(out, exist_ok=True)
+    images = samples or os.path.join(out, "samples", "shapes")
+    if not samples:
+        lines = (">>> from shardfeed.tools.shapes import draw_shapes", f">>> draw_shapes({images!r})")
         _step("Draw some images:", *lines)
-        draw_shapes(samples)
-    _convert(samples, dataset)
+        draw_shapes(images)
+    _convert(images, dataset)
     _verify(dataset)
     data = shardfeed.open(dataset)
-    log = os.path.join(args.out, "tensorflow.log")
+    log = os.path.join(out, "tensorflow.log")
     with _stderr_in(log):
-        accuracy = _train(data, dataset, args.epochs)
+        accuracy = _train(data, dataset, epochs)
     print(f"\ntest accuracy {accuracy:.1%}, {time.monotonic() - started:.0f} s in all")
     if accuracy < ACCURACY_WANTED:
         print(f"at least {ACCURACY_WANTED:.0%} is typical after 40 epochs: increase --epochs, or see {escape(log)}")
     print(_next_lines(dataset))
     return 0
+
+
+add_arguments, run = command(demo)
 
 
 def _step(what: str, *lines: str) -> None:

@@ -1,21 +1,22 @@
 """`shardfeed inspect DIR`: a summary of a dataset, and with options every detail and some records."""
 
-import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import escape, name_text
 from shardfeed.pipelines.orders.choose_order import image_sides
 from shardfeed.pipelines.orders.shapes import fits
 from shardfeed.readers.dataset import Dataset
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.text import in_usual_order, listing, number, table
+from shardfeed.tools.arguments import command
 from shardfeed.tools.convert_report import feature_table
 from shardfeed.tools.dataset_summary import summary
 from shardfeed.tools.image_sizes import ImageSize, image_sizes, read_shapes, shapes_text, sizes_text
@@ -24,40 +25,42 @@ from shardfeed.tools.object_counts import counts_text, object_counts
 _BYTES_SHOWN = 64  # a SHA-256 in hexadecimal digits is shown whole
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `inspect`."""
-    parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--records", metavar="N", type=int, default=0, help="records to show per split (default 0)")
-    parser.add_argument("--details", action="store_true", help="also show classes per split, features, large images")
-    parser.add_argument(
-        "--shapes", metavar="HxW,...", help="show what batches of these shapes cut away; or HxW/STEP: of one area"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the dataset's description."""
-    data = shardfeed.open(args.dataset)
-    shapes = [] if args.shapes is None else read_shapes(args.shapes)
-    if args.json:
-        shown = description(data, args.records)
-        for name in shown["splits"] if shapes else ():
-            shown["splits"][name]["shapes"] = [each._asdict() for each in fits(*image_sides(data[name]), shapes)]
+@checked
+def inspect(
+    dataset: Annotated[str, Typed("dataset directory")],
+    *,
+    records: Annotated[int, Typed("records to show per split (default 0)", "N")] = 0,
+    details: Annotated[bool, Typed("also show classes per split, features, large images")] = False,
+    shapes: Annotated[
+        str | None, Typed("show what batches of these shapes cut away; or HxW/STEP: of one area", "HxW,...")
+    ] = None,
+    as_json: Annotated[bool, Typed("print as JSON", flag="json")] = False,
+) -> int:
+    """Print the dataset's description; exit code 0."""
+    data = shardfeed.open(dataset)
+    sizes = [] if shapes is None else read_shapes(shapes)
+    if as_json:
+        shown = description(data, records)
+        for name in shown["splits"] if sizes else ():
+            shown["splits"][name]["shapes"] = [each._asdict() for each in fits(*image_sides(data[name]), sizes)]
         print(json.dumps(shown))
         return 0
-    for line in summary(data, details=args.details):
+    for line in summary(data, details=details):
         print(line)
-    if args.details:
+    if details:
         _print_details(data)
-    for name in in_usual_order(data.manifest.splits) if shapes else ():
+    for name in in_usual_order(data.manifest.splits) if sizes else ():
         sides = image_sides(data[name])
-        print(f"shapes of {name}:\n{shapes_text(fits(*sides, shapes), *fits(*sides, [(1, 1)]))}")
+        print(f"shapes of {name}:\n{shapes_text(fits(*sides, sizes), *fits(*sides, [(1, 1)]))}")
     for name in in_usual_order(data.manifest.splits):
         split = data[name]
-        for i in range(min(args.records, len(split))):
+        for i in range(min(records, len(split))):
             print(f"{name}[{i}]:")
             print(table([[key, str(value)] for key, value in sorted(_shown(split[i]).items())]))
     return 0
+
+
+add_arguments, run = command(inspect)
 
 
 def description(data: Dataset, records: int) -> dict[str, Any]:

@@ -1,24 +1,24 @@
 """`shardfeed preview DIR -o sheet.png`: a sheet of images with their labels, to check them."""
 
-import argparse
 import io
 import os
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import CAPTION, OBJECT_LABEL
+from shardfeed.declared import Positive, Typed, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file
 from shardfeed.text import listing, number
-from shardfeed.tools.arguments import check_output
+from shardfeed.tools.arguments import check_output, command
 from shardfeed.tools.contact_sheet import TILE, WIDE_TILE, SheetRow, Tile, draw_sheet
 from shardfeed.tools.overlay import draw_annotations, has_annotations, raster_legend
 
@@ -28,31 +28,34 @@ _GRID_ROWS = 8  # of a split without classes
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `preview`."""
-    add = parser.add_argument
-    add("dataset", help="dataset directory")
-    add("-o", "--output", metavar="FILE", default="sheet.png", help="image file to write (default sheet.png)")
-    add("--split", metavar="NAME", help="split to show (default: train, else the first)")
-    add("--columns", metavar="N", type=int, help="images per row (default 10; 6 for large images)")
-    add("--classes", metavar="A,B", help=f"names or labels of the classes to show (default: {ROWS} classes)")
-    add("--seed", metavar="S", type=int, default=0, help="seed that selects the images (default 0)")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Write the sheet and print what is on it."""
-    check_output("--output", args.output, *_FORMATS)
-    data = shardfeed.open(args.dataset)
-    split = data[args.split or ("train" if "train" in data else next(iter(data)))]
-    chosen = _labels_of(split, args.classes.split(",")) if args.classes else None
-    title = f"{os.path.basename(data.directory)} / {split.name}"
-    sheet = contact_sheet(split, title=title, columns=args.columns, labels=chosen, seed=args.seed)
+@checked
+def preview(
+    dataset: Annotated[str, Typed("dataset directory")],
+    *,
+    output: Annotated[str, Typed("image file to write (default sheet.png)", "FILE", "o/output")] = "sheet.png",
+    split: Annotated[str | None, Typed("split to show (default: train, else the first)", "NAME")] = None,
+    columns: Annotated[Positive | None, Typed("images per row (default 10; 6 for large images)", "N")] = None,
+    classes: Annotated[
+        str | None, Typed(f"names or labels of the classes to show (default: {ROWS} classes)", "A,B")
+    ] = None,
+    seed: Annotated[int, Typed("seed that selects the images (default 0)", "S")] = 0,
+) -> int:
+    """Write the sheet and print what is on it; exit code 0."""
+    check_output("output", output, *_FORMATS)
+    data = shardfeed.open(dataset)
+    of = data[split or ("train" if "train" in data else next(iter(data)))]
+    chosen = _labels_of(of, classes.split(",")) if classes else None
+    title = f"{os.path.basename(data.directory)} / {of.name}"
+    sheet = contact_sheet(of, title=title, columns=columns, labels=chosen, seed=seed)
     encoded = io.BytesIO()
-    sheet.save(encoded, _FORMATS[os.path.splitext(args.output)[1].lower()])
-    write_file(args.output, encoded.getvalue())
-    shown = " ".join(_extent(split, _shown_labels(split, chosen)))
-    print(f"{escape(args.output)}: {sheet.width}x{sheet.height} pixels, split {split.name}: {shown}")
+    sheet.save(encoded, _FORMATS[os.path.splitext(output)[1].lower()])
+    write_file(output, encoded.getvalue())
+    shown = " ".join(_extent(of, _shown_labels(of, chosen)))
+    print(f"{escape(output)}: {sheet.width}x{sheet.height} pixels, split {of.name}: {shown}")
     return 0
+
+
+add_arguments, run = command(preview)
 
 
 def contact_sheet(

@@ -1,7 +1,6 @@
 """`shardfeed salvage DIR OUT`: a new dataset of every undamaged record, and a report of what was lost."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 
@@ -9,31 +8,14 @@ from shardfeed.converters.existing.salvage import Salvaged, SalvagedShard, salva
 from shardfeed.errors import escape
 from shardfeed.naming import SALVAGED
 from shardfeed.text import number, shell_quoted, size_text
-from shardfeed.tools.arguments import add_output_arguments, output_bar
+from shardfeed.tools.arguments import command
 from shardfeed.tools.colour import coloured
 
 _SHARDS_SHOWN = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `salvage`."""
-    parser.add_argument("dataset", help="damaged dataset directory; it is only read")
-    parser.add_argument("out", help="dataset directory to create")
-    add_output_arguments(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Salvage and print what was lost; exit code 0 if the new dataset was made, even if records are missing."""
-    with output_bar(args) as bar:
-        result = salvage(args.dataset, args.out, progress=bar.update)
-    if args.json:
-        print(json.dumps(result.to_json()))
-    elif not args.quiet:
-        _print(result, args.out)
-    return 0
-
-
-def _print(result: Salvaged, out: str) -> None:
+def _print(result: Salvaged, args: argparse.Namespace) -> None:
+    out = escape(args.out)
     for shard in result.shards[:_SHARDS_SHOWN]:
         print("\n".join(_shard_lines(shard)))
     if len(result.shards) > _SHARDS_SHOWN:
@@ -41,14 +23,14 @@ def _print(result: Salvaged, out: str) -> None:
     for note in result.notes:
         print(coloured("note:", "note", sys.stdout), escape(note))
     rate = f"{result.recovered / result.seconds:,.0f} records/s, {size_text(result.size / result.seconds)}/s"
-    print(f"{escape(out)}: {result.recovered:,} records recovered ({result.seconds:.1f} s, {rate})")
+    print(f"{out}: {result.recovered:,} records recovered ({result.seconds:.1f} s, {rate})")
     if result.lost is None:
         print("LOST: the number of records is unknown")
     elif result.lost:
-        print(f"LOST {result.lost:,} of {result.expected:,} records; {escape(out)}/{SALVAGED} counts them by shard")
+        print(f"LOST {result.lost:,} of {result.expected:,} records; {out}/{SALVAGED} counts them by shard")
     else:
         print(f"lost 0 of {result.expected:,} records")
-    print(f"\nnext: shardfeed verify {shell_quoted(out)}")
+    print(f"\nnext: shardfeed verify {shell_quoted(args.out)}")
 
 
 def _shard_lines(shard: SalvagedShard) -> Iterator[str]:
@@ -64,3 +46,6 @@ def _shard_lines(shard: SalvagedShard) -> Iterator[str]:
     if shard.refused:
         yield f"  left out, as they do not match the schema: {number(shard.refused, 'record')}"
         yield from (f"    {escape(reason)}" for reason in shard.reasons)
+
+
+add_arguments, run = command(salvage, _print, to_json=Salvaged.to_json)

@@ -2,60 +2,69 @@
 
 import argparse
 import io
-import json
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
 
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, escape
 from shardfeed.formats.example import decode
 from shardfeed.manifest import read_manifest
-from shardfeed.readers.verification import verify
+from shardfeed.readers.verification import Verified, verify
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Dtype, Schema
 from shardfeed.text import listing, number, size_text
-from shardfeed.tools.arguments import add_output_arguments, output_bar
+from shardfeed.tools.arguments import command
 
 _USUAL = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")  # how JPEG and PNG files begin
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `verify`."""
-    parser.add_argument("dataset", help="dataset directory")
-    parser.add_argument("--deep", action="store_true", help="also parse every record and decode every image")
-    add_output_arguments(parser)
+class _Outcome(NamedTuple):
+    result: Verified
+    deep: "_DeepCheck | None"
+    seconds: float
 
 
-def run(args: argparse.Namespace) -> int:
-    """Verify and print the damage found; exit code 4 if there is any."""
+@checked
+def _verified(
+    dataset: Annotated[str, Typed("dataset directory")],
+    *,
+    deep: Annotated[bool, Typed("also parse every record and decode every image")] = False,
+    progress: Callable[[int], object],
+) -> _Outcome:
     started = time.monotonic()
-    deep = _DeepCheck(args.dataset) if args.deep else None
-    with output_bar(args) as bar:
-        result = verify(args.dataset, deep, bar.update)
-    seconds = time.monotonic() - started
-    if args.json:
-        damages = [
-            {"file": d.file, "record": d.record, "offset": d.offset, "problem": d.problem} for d in result.damages
-        ]
-        counts: dict[str, Any] = {"files": result.files, "records": result.records, "bytes": result.bytes}
-        if deep is not None:
-            counts["images"] = deep.to_json()
-        print(json.dumps({**counts, "damages": damages, "strangers": result.strangers, "seconds": round(seconds, 3)}))
-    elif not args.quiet:
-        for damage in result.damages:
-            print(damage)
-        rate = size_text(result.bytes / max(seconds, 1e-9))
-        if result.strangers:
-            names = listing([escape(name) for name in result.strangers], 5)
-            print(f"note: {number(len(result.strangers), 'other file')} not part of the dataset: {names}")
-        counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
-        what = f"{counted}, {size_text(result.bytes)} at {rate}/s"
-        found = "damaged" if result.damages else "all bytes unchanged"
-        if deep is not None and not result.damages:
-            found = f"{found}, {deep}"
-        print(f"{args.dataset}: {what}: {found}")
-        if result.damages:
-            print("`shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps the intact records")
-    return IntegrityError.exit_code if result.damages else 0
+    check = _DeepCheck(dataset) if deep else None
+    result = verify(dataset, check, progress)
+    return _Outcome(result, check, time.monotonic() - started)
+
+
+def _as_json(outcome: _Outcome) -> dict[str, Any]:
+    result, deep, seconds = outcome
+    damages = [{"file": d.file, "record": d.record, "offset": d.offset, "problem": d.problem} for d in result.damages]
+    counts: dict[str, Any] = {"files": result.files, "records": result.records, "bytes": result.bytes}
+    if deep is not None:
+        counts["images"] = deep.to_json()
+    return {**counts, "damages": damages, "strangers": result.strangers, "seconds": round(seconds, 3)}
+
+
+def _print(outcome: _Outcome, args: argparse.Namespace) -> None:
+    result, deep, seconds = outcome
+    for damage in result.damages:
+        print(damage)
+    rate = size_text(result.bytes / max(seconds, 1e-9))
+    if result.strangers:
+        names = listing([escape(name) for name in result.strangers], 5)
+        print(f"note: {number(len(result.strangers), 'other file')} not part of the dataset: {names}")
+    counted = f"{number(result.files, 'file')}, {number(result.records, 'record')}"
+    what = f"{counted}, {size_text(result.bytes)} at {rate}/s"
+    found = "damaged" if result.damages else "all bytes unchanged"
+    if deep is not None and not result.damages:
+        found = f"{found}, {deep}"
+    print(f"{args.dataset}: {what}: {found}")
+    if result.damages:
+        print("`shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps the intact records")
+
+
+add_arguments, run = command(_verified, _print, to_json=_as_json, damage=lambda outcome: outcome.result.damages)
 
 
 class _DeepCheck:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Annotated, Any
 
 from shardfeed.converters.existing.dataset_source import DatasetLike
-from shardfeed.declared import checked
+from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, check_extra, escape, without_secrets
 from shardfeed.processes import progress_bar
 from shardfeed.readers.dataset import Dataset
@@ -20,15 +20,19 @@ from shardfeed.tools.report.measure import measure
 from shardfeed.tools.report.page import plain, render
 
 PAGE = "report.html"
+_OUTPUT = Typed(f"page to write (default {PAGE})", "FILE", "o/output")
 _PICTURES, _INLINE = 3_000, 400  # of classes, on a page and in a notebook: 2.5 kB each
 
 
 @checked
 def report(
-    data: DatasetLike,
-    newer: DatasetLike | None = None,
+    data: Annotated[Dataset | str | os.PathLike[str], Typed("dataset directory or URL; it is only read", "dataset")],
+    newer: Annotated[DatasetLike | None, Typed("newer dataset to compare it with", placed=True)] = None,
     *,
-    source: str | os.PathLike[str] | None = None,
+    source: Annotated[
+        str | os.PathLike[str] | None,
+        Typed("image folder that was converted, to show the images that were left out", "DIR"),
+    ] = None,
     keep: str | os.PathLike[str] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> "DatasetReport":
@@ -110,7 +114,7 @@ class DatasetReport:
         """A JSON value for scripts: the findings, and all tables and charts of the page, by section."""
         return plain(self._content(0)[0])  # type: ignore[no-any-return]  # a dict
 
-    def save(self, output: str | os.PathLike[str] = PAGE) -> int:
+    def save(self, output: Annotated[str | os.PathLike[str], _OUTPUT] = PAGE) -> int:
         """Write the HTML page, and next to it a folder with the lists of images that the page's commands use.
 
         Returns the page's size in bytes. The lists of flowers.html are in the folder flowers_files.
