@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from shardfeed.budget import cpu_budget
-from shardfeed.converters.engines.engine import Engine, StartedBy
+from shardfeed.converters.engines.engine import AUTO, Engine, StartedBy
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.declared import Positive, Typed, checked
 from shardfeed.errors import UsageError, argument, escape, needing_extra
@@ -129,7 +129,7 @@ def typed_workers(
         Literal["local", "ray"] | str, Typed("where workers run; ray needs shardfeed[ray]", "{local,ray}")
     ] = "local",
     address: Annotated[str | None, Typed()] = None,  # docs/large-data.md explains it
-    start_method: Annotated[StartedBy, Typed()] = "spawn",
+    start_method: Annotated[StartedBy, Typed()] = AUTO,  # a command's process is ours: no other code was in it before
 ) -> LocalWorkers | RayWorkers | NamedWorkers:
     """Make the workers that a command line asks for. Raises UsageError."""
     if engine == "ray":

@@ -48,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("stored data"), DatasetOptions)
     run = parser.add_argument_group("run options")
     add_options(run, OutputOptions, Conversion)
-    parser.set_defaults(start_method="auto")
     add_output_arguments(run)
     run.add_argument("--log", metavar="FILE", help="append events to FILE, as JSON Lines")
 
