@@ -1,8 +1,7 @@
 """Upload of a committed dataset to a bucket: its files first, and its manifest last, which makes it a dataset there."""
 
 import os
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,8 +12,7 @@ from shardfeed.naming import MANIFEST, is_dataset_file
 from shardfeed.storage.address import destination
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, local_path, whole
-
-_AT_ONCE = 8  # files
+from shardfeed.storage.transfer import Share, transfer
 
 
 @dataclass(frozen=True)
@@ -75,30 +73,13 @@ def push(
             problem = "is a file of a dataset, but not of this one: an earlier upload did not end"
             raise OutputExistsError(f"{url}/{name}", problem, "remove it if nothing needs it, or choose another URL")
 
-    def send(name: str, info: FileInfo) -> bool:
+    def send(name: str, info: FileInfo, share: Share) -> bool:
         if name in there and bucket.info(f"{url}/{name}") == info:
             return False
-        return bucket.put_new(f"{url}/{name}", os.path.join(directory, name), info)
+        return bucket.put_new(f"{url}/{name}", os.path.join(directory, name), info, share)
 
     sent = transfer(send, {} if MANIFEST in there else files, progress)
     sent += bucket.put_new(f"{url}/{MANIFEST}", content, FileInfo.of(content))
     bucket.abort_unfinished(url)
     size = sum(info.size for info in files.values()) + len(content)
     return Pushed(len(files) + 1, size, sent, bucket.read_back)
-
-
-def transfer(
-    copy: Callable[[str, FileInfo], bool], files: Mapping[str, FileInfo], progress: Callable[[int], object] | None
-) -> int:
-    """Call `copy` for each file, some at once, and `progress` with its size; return how many were copied."""
-    copied = 0
-    pool = ThreadPoolExecutor(_AT_ONCE, "shardfeed-transfer")
-    try:
-        copying = {pool.submit(copy, *file): file[1] for file in files.items()}
-        for done in as_completed(copying):
-            copied += done.result()
-            if progress is not None:
-                progress(copying[done].size)
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return copied

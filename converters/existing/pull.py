@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from shardfeed.converters.commit.output import check_parent
-from shardfeed.converters.commit.push import transfer
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
@@ -23,7 +23,8 @@ from shardfeed.storage.local import (
     remove_tree,
     write_file,
 )
-from shardfeed.storage.storage import LOCAL, FileInfo, Storage, local_path, sizes_by_name, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage, local_path, sizes_by_name, whole
+from shardfeed.storage.transfer import Share, transfer
 
 _RANGE = 8 << 20  # bytes of a request
 _TRIES = 2  # for a file that arrives damaged
@@ -91,8 +92,8 @@ def pull(
             if name not in files:  # unfinished, or of another dataset
                 (remove_tree if there < 0 else remove_file)(os.path.join(building, name))
 
-        def fetch(name: str, info: FileInfo) -> bool:
-            return _fetch(storage, f"{root}/{name}", os.path.join(building, name), info)
+        def fetch(name: str, info: FileInfo, share: Share) -> bool:
+            return _fetch(storage, f"{root}/{name}", os.path.join(building, name), info, share)
 
         fetched = transfer(fetch, files, progress)
         for folder in folders:
@@ -102,7 +103,7 @@ def pull(
     return Pulled(len(files) + 1, size, fetched + 1)
 
 
-def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
+def _fetch(storage: Storage, url: str, path: str, info: FileInfo, share: Share) -> bool:
     """Copy a file unless it exists; return whether it was copied."""
     if os.path.isfile(path) and FileInfo.of_file(path) == info:
         return False
@@ -110,8 +111,8 @@ def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
         try:
             file = storage.open(url, info.size)
             with NewFile(path, sync_directory=False) as new:
-                for start in range(0, info.size, _RANGE):
-                    new.write([file.read(start, min(_RANGE, info.size - start))])
+                share(partial(_copy_range, file, new), range(0, info.size, _RANGE))
+                new.take_over()
                 if problem := info.difference(FileInfo(new.size, new.crc32c)):
                     raise IntegrityError(url, problem, "push the dataset again")
             break
@@ -121,3 +122,7 @@ def _fetch(storage: Storage, url: str, path: str, info: FileInfo) -> bool:
             if not left:
                 raise
     return True
+
+
+def _copy_range(file: OpenFile, new: NewFile, start: int) -> None:
+    new.write_at(start, file.read(start, min(_RANGE, file.size - start)))

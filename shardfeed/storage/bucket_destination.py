@@ -13,6 +13,7 @@ from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.objects import NETWORK, cause
 from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.transfer import Share, alone
 
 # Answers of a store that refuses a request.
 DAMAGED = "the bytes arrived damaged"
@@ -46,11 +47,12 @@ class Destination(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.root,)
 
-    def put_new(self, path: str, content: str | bytes, info: FileInfo) -> bool:
+    def put_new(self, path: str, content: str | bytes, info: FileInfo, share: Share = alone) -> bool:
         """Create a file of `content`: bytes, or the path of a local file; `info` is its size and CRC-32C.
 
         Returns True if this call created it, and False if an equal file was there, by size and CRC-32C. Large local
-        files are sent in parts; S3 is not sent again the parts that it has from an earlier, killed call.
+        files are sent in parts, in S3 as many at once as `share` does; S3 is not sent again the parts that it has from
+        an earlier, killed call.
 
         Raises OutputExistsError if another file is there, IntegrityError if the local file differs from `info`,
         StorageError if the store cannot be written to, or refuses the bytes as damaged each time they are sent.
@@ -64,7 +66,7 @@ class Destination(ABC):
             try:
                 if isinstance(content, str) and self.info_of_store(path) is not None:
                     raise RefusedError(TAKEN)  # before a large file is sent
-                if self._put(path, content, info) or self.info(path) == info:
+                if self._put(path, content, info, share) or self.info(path) == info:
                     return True
                 self.delete(path)
                 why = DAMAGED
@@ -83,7 +85,7 @@ class Destination(ABC):
         raise StorageError(path, f"cannot be written: {why}, {_TRIES} times", NETWORK, errno.EIO)
 
     @abstractmethod
-    def _put(self, path: str, content: str | bytes, info: FileInfo) -> bool:
+    def _put(self, path: str, content: str | bytes, info: FileInfo, share: Share) -> bool:
         """Try once to create a file of bytes, or of a local file that is larger than a part.
 
         Returns whether the store has compared the CRC-32C. Raises RefusedError.

@@ -9,6 +9,7 @@ from shardfeed.errors import check_extra
 from shardfeed.storage.bucket_destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
 from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.transfer import Share
 
 _T = TypeVar("_T")
 
@@ -25,7 +26,7 @@ class GoogleDestination(Destination):
         check_extra("google.cloud.storage", root)
         super().__init__(root)
 
-    def _put(self, path: str, content: str | bytes, info: FileInfo) -> bool:
+    def _put(self, path: str, content: str | bytes, info: FileInfo, share: Share) -> bool:
         blob = self._blob(path)
         blob.chunk_size = self.part_bytes
         blob.crc32c = base64.b64encode(info.crc32c.to_bytes(4, "big")).decode()  # then replaced by the store's answer

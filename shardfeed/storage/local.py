@@ -124,6 +124,13 @@ def fsync_directory(path: str) -> None:
             os.close(fd)
 
 
+def _begin_writeback(fd: int, start: int, size: int) -> None:
+    """Tell the disk to begin writing bytes of a file, so that fsync takes less time."""
+    if _sync_file_range is not None:
+        # Its result is ignored: the kernel keeps an error for fsync, and a file system need not support this call.
+        _sync_file_range(fd, start, size, _SYNC_FILE_RANGE_WRITE)
+
+
 class NewFile:
     """A file that appears under `path` only once it is complete: `with NewFile(path) as f: f.write([...])`.
 
@@ -166,14 +173,19 @@ class NewFile:
     def begin_with(self, data: bytes) -> None:
         """Overwrite the zeros at the beginning with `data`, of equal length, which was not known before."""
         self._flush()
+        self.write_at(0, data)
+        self.crc32c = replaced_crc32c(self.crc32c, bytes(len(data)), data, self.size - len(data))
+
+    def write_at(self, start: int, data: bytes) -> None:
+        """Write `data` at byte `start`, in any order and from any thread; it counts after `take_over`."""
         done = 0
         with disk_errors(self.path, "write"):
             while done < len(data):
-                done += os.pwrite(self._fd, data[done:], done)
-        self.crc32c = replaced_crc32c(self.crc32c, bytes(len(data)), data, self.size - len(data))
+                done += os.pwrite(self._fd, memoryview(data)[done:], start + done)
+        _begin_writeback(self._fd, start, done)
 
     def take_over(self) -> None:
-        """Use the file `temporary`, written by a library, as the content of this one."""
+        """Use the file `temporary`, written by a library or by `write_at`, as the content of this one."""
         self.size = self.crc32c = 0
         with disk_errors(self.path, "read"), open(self.temporary, "rb", 0) as file:
             while piece := file.read(_GATHER):
@@ -199,9 +211,8 @@ class NewFile:
                 while rest:
                     rest = rest[os.write(self._fd, rest) :]
         self._written = self.size
-        if self._written - self._begun >= _WRITEBACK and _sync_file_range is not None:
-            # Its result is ignored: the kernel keeps an error for fsync, and a file system need not support this call.
-            _sync_file_range(self._fd, self._begun, self._written - self._begun, _SYNC_FILE_RANGE_WRITE)
+        if self._written - self._begun >= _WRITEBACK:
+            _begin_writeback(self._fd, self._begun, self._written - self._begun)
             self._begun = self._written
 
     def __enter__(self) -> "NewFile":

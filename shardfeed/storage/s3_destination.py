@@ -19,6 +19,7 @@ from shardfeed.storage.bucket_destination import (
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.transfer import Share
 
 _MOST_PARTS = 10_000  # of one file
 _REQUESTS = 6  # attempts of botocore's, with increasing pauses, for a lost connection or a 5xx status
@@ -53,24 +54,26 @@ class S3Destination(Destination):
         super().__init__(root)
         self._checksums = True  # until the store refuses them
 
-    def _put(self, path: str, content: str | bytes, info: FileInfo) -> bool:
+    def _put(self, path: str, content: str | bytes, info: FileInfo, share: Share) -> bool:
         if isinstance(content, str):
-            answer = self._put_parts(path, content, info)
+            answer = self._put_parts(path, content, info, share)
         else:
             given = {"Key": self._key(path), "Body": content, "IfNoneMatch": "*"}
             answer = self._send("put_object", path, info.crc32c, **given)
         return answer.get("ChecksumCRC32C") == _encoded(info.crc32c)
 
-    def _put_parts(self, path: str, file: str, info: FileInfo) -> dict[str, Any]:
+    def _put_parts(self, path: str, file: str, info: FileInfo, share: Share) -> dict[str, Any]:
         """Send a file in parts, after those that an earlier upload has sent."""
         key, size = self._key(path), max(self.part_bytes, -(-info.size // _MOST_PARTS))
         upload, etags = self._resume_upload(path, size, info)
+
+        def send(number: int) -> None:
+            data = read_piece(file, (number - 1) * size, min(size, info.size - (number - 1) * size))
+            given = {"Key": key, "UploadId": upload, "PartNumber": number, "Body": data}
+            etags[number] = self._send("upload_part", path, crc32c(data), **given)["ETag"]
+
         try:
-            for number, start in enumerate(range(0, info.size, size), 1):
-                if number not in etags:
-                    data = read_piece(file, start, min(size, info.size - start))
-                    given = {"Key": key, "UploadId": upload, "PartNumber": number, "Body": data}
-                    etags[number] = self._send("upload_part", path, crc32c(data), **given)["ETag"]
+            share(send, sorted(set(range(1, -(-info.size // size) + 1)) - etags.keys()))
             parts = [{"PartNumber": number, "ETag": etags[number]} for number in sorted(etags)]
             given = {"Key": key, "UploadId": upload, "MultipartUpload": {"Parts": parts}, "IfNoneMatch": "*"}
             if self._checksums:

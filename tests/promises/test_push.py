@@ -58,13 +58,14 @@ def unfinished(bucket: Bucket) -> list[Any]:
     return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
 
 
-# One file at a time, so that each run has the same requests; parts of 5 MiB, so that a small shard has some.
+# With one thread each run has the same requests; parts of 5 MiB, so that a small shard has some.
 CHILD = f"""
 import sys
+from shardfeed.storage import transfer
 from shardfeed.storage.bucket_destination import Destination
-from shardfeed.converters.commit import push as module
-Destination.part_bytes, module._AT_ONCE = {PART}, 1
-module.push(*sys.argv[1:])
+from shardfeed.converters import push
+Destination.part_bytes, transfer.AT_ONCE = {PART}, int(sys.argv.pop())
+push(*sys.argv[1:])
 """
 
 
@@ -97,11 +98,11 @@ def killed(bucket: Bucket, program: list[str], at: int, *, after: bool) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [False, True], ids=["unsent", "unanswered"])
-def test_killed_at_every_request(bucket: Bucket, heavy: Dataset, after: bool) -> None:
+@pytest.mark.parametrize(("after", "threads"), [(False, 1), (True, 1), (True, 6)], ids=["unsent", "unanswered", "many"])
+def test_killed_at_every_request(bucket: Bucket, heavy: Dataset, after: bool, threads: int) -> None:
     """The same command goes on each time: one request further at every kill, until it ends."""
     expected, url = files(heavy.directory), f"s3://{bucket.name}/heavy"
-    command = [sys.executable, "-c", CHILD, heavy.directory, url]
+    command = [sys.executable, "-c", CHILD, heavy.directory, url, str(threads)]
     at = kills = 0
     while killed(bucket, command, at := at + 1, after=after):
         kills += 1
@@ -111,9 +112,11 @@ def test_killed_at_every_request(bucket: Bucket, heavy: Dataset, after: bool) ->
         else:
             with pytest.raises(ShardfeedError):
                 shardfeed.open(url)
-    assert kills > 12
     assert stored(bucket, "heavy") == expected
     assert not unfinished(bucket)
+    if threads > 1:  # some were under way at the kill
+        return
+    assert kills > 12
     sent = (request for request in bucket.proxy.requests if request.method == "PUT" and request.status == 200)
     bodies = Counter((request.path, request.query) for request in sent)
     assert len([query for _, query in bodies if "partNumber" in query]) >= 2
@@ -163,7 +166,7 @@ def test_bytes_flipped_on_their_way_are_refused_by_the_store(
         with pytest.raises(StorageError, match="the bytes arrived damaged"):
             push(heavy.directory, url)
         flipped = [request.status for request in bucket.proxy.requests if request.fault]
-        assert len(flipped) == 3
+        assert len(flipped) >= 3, "each time, of a large file perhaps several parts at once"
         assert set(flipped) == {400}
         assert not {name, MANIFEST}.intersection(stored(bucket, f"flipped/{name}"))
     bucket.proxy.fault = lambda method, path, part: (
@@ -221,9 +224,10 @@ def test_damage_on_the_way_back(bucket: Bucket, heavy: Dataset, tmp_path: Path) 
 
 PULLS = """
 import sys
-from shardfeed.converters.existing import pull as module
-module._AT_ONCE = 1
-module.pull(*sys.argv[1:])
+from shardfeed.storage import transfer
+from shardfeed.converters import pull
+transfer.AT_ONCE = 1
+pull(*sys.argv[1:])
 """
 
 
@@ -239,10 +243,10 @@ def test_a_pull_killed_at_every_request(bucket: Bucket, heavy: Dataset, tmp_path
 
 CONVERTS = f"""
 import sys
+from shardfeed.storage import transfer
 from shardfeed.storage.bucket_destination import Destination
-from shardfeed.converters.commit import push as module
 from shardfeed.converters import convert
-Destination.part_bytes, module._AT_ONCE = {PART}, 1
+Destination.part_bytes, transfer.AT_ONCE = {PART}, 1
 if __name__ == "__main__":
     convert(*sys.argv[1:], workers=1, shards=2)
 """

@@ -1,0 +1,56 @@
+"""Files copied at once: each part by one thread, idle threads help, and an error ends all."""
+
+import threading
+
+import pytest
+
+from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.transfer import AT_ONCE, Share, transfer
+
+
+def test_idle_threads_help_with_the_parts_of_a_large_file() -> None:
+    together, parts = threading.Barrier(AT_ONCE), list[int]()
+
+    def copy(name: str, info: FileInfo, share: Share) -> bool:
+        def part(number: int) -> None:
+            together.wait(60)  # until all threads are at a part
+            parts.append(number)
+
+        share(part, range(info.size))
+        return info.size > 0
+
+    sizes = list[int]()
+    files = {"empty": FileInfo(0, 0), "large": FileInfo(3 * AT_ONCE, 0)}
+    assert transfer(copy, files, sizes.append) == 1
+    assert sorted(parts) == list(range(3 * AT_ONCE))
+    assert sorted(sizes) == [0, 3 * AT_ONCE]
+
+
+@pytest.mark.parametrize("bad", [0, 7, 99])
+def test_an_error_is_raised_when_no_part_is_under_way(bad: int) -> None:
+    """Also one of a helping thread; parts that were not begun are left."""
+    under_way, begun, failed = set[int](), list[int](), threading.Event()
+
+    def copy(name: str, info: FileInfo, share: Share) -> bool:
+        def part(number: int) -> None:
+            under_way.add(number)
+            begun.append(number)
+            try:
+                if number == bad:
+                    failed.set()
+                    raise OSError(f"part {number}")
+                if number > bad:
+                    failed.wait(60)
+            finally:
+                under_way.discard(number)
+
+        try:
+            share(part, range(1000))
+        finally:
+            assert not under_way
+        return True
+
+    with pytest.raises(OSError, match=f"part {bad}"):
+        transfer(copy, {"a": FileInfo(1, 0)}, None)
+    assert bad in begun
+    assert len(begun) < 1000
