@@ -155,7 +155,7 @@ def _each_checked(name: str, values: Iterator[Any], hint: Any) -> Iterator[Any]:
 
 
 def _element(name: str, value: Any, hint: Any) -> Any:
-    if not _takes(hint, value):
+    if not _admits(hint, value):
         raise UsageError(name, _element_fault(value, hint))
     return value
 
@@ -272,7 +272,7 @@ def check(name: str, value: Any, hint: Any) -> None:
     extras = [extra for one in (hint, *get_args(hint)) for extra in getattr(one, "__metadata__", ())]
     if own := next((extra for extra in extras if isinstance(extra, FunctionType)), None):
         own(name, _number(value))
-    elif not _takes(hint, value):
+    elif not _admits(hint, value):
         problem = _fault(hint, value)
         remedy = next((extra for extra in extras if isinstance(extra, str)), "")
         if isinstance(value, str) and value and "expected a list" in problem:
@@ -286,13 +286,13 @@ def _fault(hint: Any, value: Any) -> str:
         inner = get_args(kind)
         if _origin(kind) is Mapping and isinstance(value, Mapping):
             for name, one in value.items():
-                if not _takes(inner[0], name):
+                if not _admits(inner[0], name):
                     return f"got the key {_shown(name)}, expected {_element_words(inner[0])}{_unless_empty(name)}"
-                if not _takes(inner[1], one):
+                if not _admits(inner[1], one):
                     expected = f"{_element_words(inner[1])}{_unless_empty(one)}"
                     return f"got {_shown(one)} for {_shown(name)}, expected {expected}"
         if _origin(kind) in _LISTS and isinstance(value, list | tuple):
-            return _element_fault(next(one for one in value if not _takes(inner[0], one)), inner[0])
+            return _element_fault(next(one for one in value if not _admits(inner[0], one)), inner[0])
     return f"got {_shown(value)}, expected {_words(hint)}{_unless_empty(value)}"
 
 
@@ -354,16 +354,11 @@ def _all(hint: Any, values: Iterable[Any]) -> bool:
     classes = _plain(hint)
     if object in classes:
         return True
-    return all(isinstance(one, classes) and not _is_empty(one) if classes else _takes(hint, one) for one in values)
-
-
-def _takes(hint: Any, value: Any) -> bool:
-    """Whether a value is of a type, and no empty text."""
-    return not _is_empty(value) and _admits(hint, value)
+    return all(isinstance(one, classes) and not _is_empty(one) if classes else _admits(hint, one) for one in values)
 
 
 def _admits(hint: Any, value: Any) -> bool:
-    """Whether a value is of a type; also its elements, unless they can be read only once."""
+    """Whether a value is of a type; also its elements, unless they can be read only once. Only a Literal may be ""."""
     kinds = _kinds(hint)
     if _takes_paths(hint) and isinstance(value, str | bytes | os.PathLike):
         try:
@@ -378,6 +373,8 @@ def _admits(hint: Any, value: Any) -> bool:
 def _is_a(kind: Any, value: Any) -> bool:
     """Whether a value is of a type that is not a union."""
     origin, inner = _parts(kind)
+    if _is_empty(value):
+        return origin is Literal and value in inner
     if origin is Annotated:
         least, most = kind.__metadata__[0]
         if not _is_a(kind.__origin__, value):
@@ -399,7 +396,7 @@ def _is_a(kind: Any, value: Any) -> bool:
     if origin is tuple:
         several = isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1)
         alike = several and (len(value) == len(inner) or Ellipsis in inner)
-        return alike and all(_takes(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
+        return alike and all(_admits(inner[0 if Ellipsis in inner else at], one) for at, one in enumerate(value))
     if origin is Mapping:
         sound = isinstance(value, Mapping)
         return sound and _all(inner[0], value) and _all(inner[1], value.values())

@@ -13,7 +13,7 @@ from shardfeed.declared import Positive, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.shapes import Shape, by_ratio
 
-Weights = Mapping[str, float] | Sequence[float]
+Weights = Mapping[str | Literal[""], float] | Sequence[float]
 
 
 @checked

@@ -72,7 +72,12 @@ def _check_commit(table: LabelTable, line: int, heads: list[str], cells: Iterabl
 
 
 def _names_file(lookup: PathLookup, cell: str, head: str) -> bool:
-    return bool(cell.strip()) and (isinstance(lookup.find(cell), int) or (head in WORDS["path"] and lookup.is_id(cell)))
+    if not cell.strip():
+        return False
+    try:
+        return isinstance(lookup.find(cell), int) or (head in WORDS["path"] and lookup.is_id(cell))
+    except UnicodeEncodeError:  # half of a surrogate pair, which is reported where the rows are read
+        return False
 
 
 def has_header(table: LabelTable, column: int) -> bool:
