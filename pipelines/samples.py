@@ -1,8 +1,9 @@
 """Sources of batches: a split, or several splits mixed by weight."""
 
+import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_X, RASTER
-from shardfeed.declared import checked
+from shardfeed.declared import Step, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
@@ -21,10 +22,13 @@ _PLACE_BITS = 40  # bits of a place within its part; the part's number is above 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Several splits as one: the samples of `parts` one after the other, each drawn by its weight. Made by `mix`."""
+    """Several splits as one: the samples of `parts` one after the other, each drawn by its weight. Made by `mix`.
+
+    `phases`: from which step of the run on, the weights of the first parts; the others do not take part yet.
+    """
 
     parts: tuple[Split, ...]
-    weights: tuple[float, ...]
+    phases: tuple[tuple[int, tuple[float, ...]], ...]
     name: str = field(default="mixture", init=False)
 
     @property
@@ -64,10 +68,22 @@ class Mixture:
         return sum(part.read_bytes for part in self.parts)
 
     @property
+    def first_parts(self) -> tuple[Split, ...]:
+        """The parts that are drawn from at step 0: their samples are an epoch."""
+        return tuple(part for part, weight in zip(self.parts, self.phases[0][1], strict=False) if weight)
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """For each phase, the fingerprint of its parts, in their order, and of its weights."""
+        parts = [part.fingerprint for part in self.parts]
+        return tuple(_hashed(map("{} {!r}".format, parts, weights)) for _, weights in self.phases)
+
+    @property
     def fingerprint(self) -> str:
-        """Fingerprint of the parts, in their order, and of their weights."""
-        parts = [f"{part.fingerprint} {weight!r}" for part, weight in zip(self.parts, self.weights, strict=True)]
-        return blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+        """Fingerprint of the parts and their weights, of all phases."""
+        phases = self.fingerprints
+        steps = [step for step, _ in self.phases]
+        return phases[0] if len(phases) == 1 else _hashed(map("{} {}".format, steps, phases))
 
     @cached_property
     def _starts(self) -> np.ndarray:
@@ -104,6 +120,10 @@ class Mixture:
         return [(int(number), np.flatnonzero(numbers == number)) for number in np.unique(numbers)]
 
 
+def _hashed(lines: Iterable[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+
+
 # Serialized samples by number. Their properties do not change.
 Samples = Split | Mixture
 
@@ -128,37 +148,58 @@ SplitLike = Annotated[Split, check_samples]
 
 
 _PAIRS = 'for example mix([(data["train"], 3), (more["train"], 1)])'
+_STEPS = "for example {0: (3, 1), 10_000: (1, 1)}"
+_Part = Split | tuple[Split, float]
 
 
 @checked
-def mix(parts: Annotated[Sequence[tuple[Split, float]], _PAIRS]) -> Mixture:
+def mix(
+    parts: Annotated[Sequence[_Part], _PAIRS],
+    weights: Annotated[Mapping[Step, Sequence[float]] | None, _STEPS] = None,
+) -> Mixture:
     """Combine splits of one dataset or several, drawing from each in proportion to its weight.
 
     In each batch, a split gets the share that its weight asks for, rounded down or up. The size of a split does not
-    matter: samples of a small split repeat more often. An epoch has as many samples as all splits together, unless
-    `Global(epoch_samples=...)` sets a different number. The schema of the mix has the features that all splits share.
+    matter: samples of a small split repeat more often. An epoch has as many samples as all splits together that have a
+    weight at step 0, unless `Global(epoch_samples=...)` sets a different number. The schema of the mix has the features
+    that all splits share.
 
     Args:
-        parts: pairs of a split and its weight, a number above 0.
+        parts: pairs of a split and its weight, a number above 0; with `weights`, splits.
+        weights: the weights of all splits by the step from which on they hold, counted over the whole run, from 0. A
+            weight of 0 leaves a split out. The samples of a split that were used before such a step are used again only
+            after all others of this split. `Position.continued_with` continues a run with weights from a later step.
 
     Raises:
-        UsageError: if there are no parts, if a part is empty or its weight is not above 0, if the class names of a
-            shared label, of keypoints or of segmentation masks differ (a number would have two meanings), or if the
-            parts share no feature.
+        UsageError: if there are no parts, if a part is empty or its weight is not above 0 (with `weights`, at no step),
+            if steps do not begin at 0 and ascend, if the class names of a shared label, of keypoints or of segmentation
+            masks differ (a number would have two meanings), if the parts share no feature, or if one that joins later
+            lacks a feature that the first ones share.
 
     Example:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])
+        both = mix([flowers["train"], plants["train"]], {0: (3, 1), 10_000: (1, 1)})
         batches = train_batches(both, batch_size=256, image_size=224)
     """
     if not parts:
         raise UsageError("parts", "got no splits, expected pairs of a split and its weight")
-    for split, weight in parts:
-        if not 0 < weight < float("inf"):
+    alone = [isinstance(part, Split) for part in parts]
+    if any(alone) if weights is None else not all(alone):
+        got = "a split alone" if weights is None else "pairs and weights"
+        raise UsageError("parts", f"got {got}, expected splits and weights, or pairs of (Split, a number)", _PAIRS)
+    splits = tuple(part if isinstance(part, Split) else part[0] for part in parts)
+    given = [(part[0], part[1]) for part in parts if not isinstance(part, Split)]
+    for split, weight in given:
+        if not 0 < weight < math.inf:
             raise UsageError("parts", f"got the weight {weight!r} for split {split.name}, expected a number above 0")
+    phases = _phases({0: [weight for _, weight in given]} if weights is None else weights, len(parts))
+    for number, split in enumerate(splits):
         if len(split) == 0:
             raise UsageError("parts", f"split {split.name} has no samples", "leave it out")
-    first = parts[0][0]
-    for split, _ in parts[1:]:
+        if not any(of_phase[number : number + 1] > (0,) for _, of_phase in phases):
+            raise UsageError("weights", f"split {split.name} has weight 0 at all steps", "leave it out")
+    first = splits[0]
+    for split in splits[1:]:
         for key in sorted(first.schema.class_names.keys() & split.schema.class_names.keys()):
             ours, theirs = first.schema.class_names[key], split.schema.class_names[key]
             if ours != theirs:
@@ -173,10 +214,32 @@ def mix(parts: Annotated[Sequence[tuple[Split, float]], _PAIRS]) -> Mixture:
             if both and getattr(first.schema, what) != getattr(split.schema, what):
                 problem = f"the {what} of splits {first.name} and {split.name} have different meanings"
                 raise UsageError("parts", problem, "convert both with the same list of names")
-    mixture = Mixture(tuple(split for split, _ in parts), tuple(float(weight) for _, weight in parts))
-    if not mixture.schema.features:
+    mixture = Mixture(splits, phases)
+    if not (features := mixture.schema.features):
         raise UsageError("parts", "the splits share no feature")
+    if lost := sorted(replace(mixture, parts=mixture.first_parts).schema.features.keys() - features.keys()):
+        problem = f"the splits drawn from at step 0 share {lost[0]}, which one that joins later lacks, or has otherwise"
+        raise UsageError("parts", problem, "convert it with the same annotations and options as the others")
     return mixture
+
+
+def _phases(weights: Mapping[int, Sequence[float]], parts: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """The phases of weights by step: without those that change nothing, and without zeros at their ends."""
+    steps = list(weights)
+    if steps[:1] != [0] or steps != sorted(steps):
+        raise UsageError("weights", f"got the steps {steps[:8]}, expected them to begin at 0 and ascend", _STEPS)
+    phases: list[tuple[int, tuple[float, ...]]] = []
+    for step, given in weights.items():
+        if len(given) != parts:
+            raise UsageError("weights", f"got {len(given)} for step {step}, expected {parts}, one for each split")
+        if not all(0 <= weight < math.inf for weight in given) or not any(given):
+            problem = f"got {list(given)[:8]} for step {step}, expected numbers of at least 0, and one above 0"
+            raise UsageError("weights", problem)
+        last = max(number for number, weight in enumerate(given) if weight)
+        kept = tuple(float(weight) for weight in given[: last + 1])
+        if not phases or phases[-1][1] != kept:
+            phases.append((int(step), kept))
+    return tuple(phases)
 
 
 def images_checked(samples: Samples) -> bool:

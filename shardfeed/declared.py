@@ -440,8 +440,8 @@ def _word(kind: Any) -> str:
         return f"{_word(kind.__origin__)} " + (f"of at least {least}" if most is None else f"from {least} to {most:,}")
     if origin is Literal:
         return " or ".join(map(repr, inner))
+    if origin in _LISTS or Ellipsis in inner:
+        return "a list" if inner[0] is Any else f"a list of {_several(inner[0])}"
     if origin is tuple:
         return f"({', '.join(map(_words, inner))})" if len({*inner}) > 1 else f"{len(inner)} {_several(inner[0])}"
-    if origin in _LISTS:
-        return "a list" if inner[0] is Any else f"a list of {_several(inner[0])}"
     return _WORDS.get(origin) or getattr(origin, "__name__", str(origin))

@@ -1,6 +1,7 @@
 """Creation of an order from the user's choice: `order_samples` reads the samples and defines the order fully."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, nearest
-from shardfeed.pipelines.orders.strata import StratifiedOrder
+from shardfeed.pipelines.orders.strata import MOST_DRAWN, PhasedOrder, StratifiedOrder
 from shardfeed.pipelines.samples import Mixture, Samples, SamplesLike
 from shardfeed.readers.columns import rarest_classes
 from shardfeed.readers.shards import is_local
@@ -146,11 +147,11 @@ def image_sides(split: Split) -> tuple[np.ndarray, np.ndarray]:
 def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) -> tuple[Samples, Order]:
     balance, weights = wanted.balance, wanted.weights
     parts = samples.parts if isinstance(samples, Mixture) else (samples,)
-    part_weights = samples.weights if isinstance(samples, Mixture) else (1.0,)
+    phases = samples.phases if isinstance(samples, Mixture) else ((0, (1.0,)),)
     arranged: list[Split] = []
     strata: list[int] = []
-    shares: list[float] = []
-    for part, part_weight in zip(parts, part_weights, strict=True):
+    shares: list[list[float]] = []  # of each part
+    for part in parts:
         if not isinstance(part, Split):
             raise UsageError("samples", f"got {type(part).__name__}, expected a Split or a Mixture")
         if balance is None and weights is None:
@@ -159,15 +160,22 @@ def _stratified(samples: Samples, batch_size: int, seed: int, wanted: Global) ->
             view, sizes, inner = _class_strata(part, balance or "class", weights)
         arranged.append(view)
         strata += sizes
-        whole = sum(inner)
-        shares += [part_weight * weight / whole for weight in inner]
-    count = len(samples) if wanted.epoch_samples is None else wanted.epoch_samples
+        shares.append(inner)
+    first = samples.first_parts if isinstance(samples, Mixture) else parts
+    count = sum(map(len, first)) if wanted.epoch_samples is None else wanted.epoch_samples
     at_least("epoch_samples", count, 1, min(StratifiedOrder.most_steps * batch_size, MAX_SIZE))
     length = _whole_batches(samples, batch_size, count)
-    view = Mixture(tuple(arranged), tuple(part_weights)) if isinstance(samples, Mixture) else arranged[0]
-    quotas = apportion(length, shares)
-    order = StratifiedOrder(view.fingerprint, len(view), batch_size, length, seed, tuple(strata), quotas)
-    return view, order
+    view = replace(samples, parts=tuple(arranged)) if isinstance(samples, Mixture) else arranged[0]
+    starts = tuple(step for step, _ in phases)
+    at_least("weights", starts[-1], 0, MOST_DRAWN // batch_size)
+    quotas = []
+    for _, weights in phases:
+        of_parts = zip(weights, shares, strict=False)  # later parts are not in it
+        quotas.append(apportion(length, [w * share / sum(inner) for w, inner in of_parts for share in inner]))
+    common = (view.fingerprint, len(view), batch_size, length, seed)
+    if isinstance(view, Mixture) and len(phases) > 1:
+        return view, PhasedOrder(*common, starts, view.fingerprints, tuple(strata), tuple(quotas))
+    return view, StratifiedOrder(*common, tuple(strata), quotas[0])
 
 
 def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Split, list[int], list[float]]:

@@ -57,6 +57,11 @@ class Order:
         """Batches per epoch."""
         return -(-self.epoch_samples // self.batch_size)
 
+    def until(self, step: int) -> list[tuple[int, "Order"]]:
+        """All that decides the steps before `step`: the first step and the order of each phase that began by then."""
+        del step
+        return [(0, self)]
+
     def to_json(self) -> dict[str, Any]:
         """A JSON value that `order_from_json` gives back."""
         return {"kind": self.kind, **asdict(self)}

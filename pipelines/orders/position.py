@@ -6,14 +6,16 @@ would silently repeat some samples and skip others.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from typing import Any
 
+from shardfeed.declared import check, checked
 from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
-from shardfeed.pipelines.orders.strata import StratifiedOrder
+from shardfeed.pipelines.orders.strata import PhasedOrder, StratifiedOrder
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import write_file
 
@@ -21,10 +23,12 @@ _FORMAT = 1
 _LONG = 60  # characters of a value shown in an error
 
 _OF_EVERY_ORDER = {field.name for field in fields(Order)}
+_COMMON = ("batch_size", "epoch_samples", "seed")  # which a run keeps
 
 
 ORDERS: Mapping[str, type[Order]] = {
-    order.kind: order for order in (StreamOrder, StoredOrder, GlobalOrder, BlockOrder, StratifiedOrder, ShapeOrder)
+    order.kind: order
+    for order in (StreamOrder, StoredOrder, GlobalOrder, BlockOrder, StratifiedOrder, PhasedOrder, ShapeOrder)
 }
 
 
@@ -32,17 +36,16 @@ def order_from_json(value: Any) -> Order:
     """The inverse of `Order.to_json`. Raises UsageError on anything else."""
     try:
         kind = ORDERS[value["kind"]]
-        given: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name != "kind"
-        }
+        given: dict[str, Any] = {name: _frozen(v) for name, v in value.items() if name != "kind"}
         for field in fields(kind):
-            numbers = given[field.name] if isinstance(given[field.name], tuple) else (given[field.name],)
-            expected = str if field.name == "dataset" else int
-            if any(type(number) is not expected for number in numbers):
-                raise ValueError(f"{field.name} is {given[field.name]!r}")
+            check(field.name, given[field.name], field.type)
         return kind(**given)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, UsageError) as error:
         raise UsageError("order", f"not a saved order: {type(error).__name__}: {error}") from None
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,38 @@ class Position:
             return None
         return cls.from_json(data, path)
 
+    @checked
+    def continued_with(self, order: Order, place: object = "position") -> "Position":
+        """The same step in another order, which equals this position's at all steps before: the run goes on in it.
+
+        `order`: of a mixture with other weights from this step or a later one on; parts that join follow those that
+        there are. `loader.order` of the loader that is to continue, or what `order_samples` returns. If this position
+        is of that order already, nothing changes, so that a script may call this at each start.
+
+        Raises OrderMismatchError if an earlier step is of other samples, or the seed, the batch size or the length of
+        an epoch differs.
+
+        Example:
+            more = mix([photos, drawings, sketches], {0: (3, 1, 0), 40_000: (1, 1, 1)})
+            batches = array_batches(more, batch_size=256, image_size=224, seed=7)
+            batches.seek(Position.load("position.json").continued_with(batches.order))
+        """
+        if differing := [name for name in _COMMON if getattr(self.order, name) != getattr(order, name)]:
+            remedy = "a run keeps its seed, its batch size and, by order=Global(epoch_samples=...), its epochs"
+            raise OrderMismatchError(place, _changes(self, order, differing), remedy)
+        if (first := self._leaves(order)) is not None:
+            problem = f"step {self.step} was saved in an order of other samples from step {first} on"
+            remedy = f"let new weights begin at step {self.step}"
+            if first == 0:
+                remedy = "give `mix` the splits and the weights of the run for step 0, and splits that join after them"
+            raise OrderMismatchError(place, problem, remedy)
+        return Position(self.step, order)
+
+    def _leaves(self, order: Order) -> int | None:
+        """The first step, of those done, of which `order` has other samples, if the rest is the same; None: none."""
+        pairs = zip_longest(self.order.until(self.step), order.until(self.step), fillvalue=(self.step, None))
+        return next((min(saved[0], wanted[0]) for saved, wanted in pairs if saved != wanted), None)
+
     def check(self, order: Order, place: object = "position") -> None:
         """Check that `order` equals the order of this position.
 
@@ -113,13 +148,20 @@ class Position:
         differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
         if not differing:
             return
-        changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
         remedy = "give the same dataset and arguments, or start training from scratch"
         if not {*differing} & _OF_EVERY_ORDER and (given := _argument(self.order)):
             remedy = f"give order={given}: its default depends on the machine's memory and on the dataset's storage"
         if differing == ["parts"]:
             remedy = 'a run in the stream order keeps its number of workers; order="global" allows any number'
-        raise OrderMismatchError(place, f"step {self.step} was saved with another order: {changes}", remedy)
+        if not {*differing} & {*_COMMON} and self._leaves(order) is None:
+            remedy = "position.continued_with(order) goes on with other weights or more parts"
+        raise OrderMismatchError(place, _changes(self, order, differing), remedy)
+
+
+def _changes(position: Position, order: Order, differing: Iterable[str]) -> str:
+    saved, wanted = position.order.to_json(), order.to_json()
+    changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
+    return f"step {position.step} was saved with another order: {changes}"
 
 
 def _argument(order: Order) -> str:

@@ -15,7 +15,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -49,7 +49,8 @@ class Backup(keras.callbacks.Callback):
     and the model has its final weights. With more epochs, training continues from there.
 
     `directory`: created if it is missing; use one per run. `every`: steps between two backups; None for one backup at
-    the end of each epoch. One more is always saved at the end of `fit`, unless the loss is not finite.
+    the end of each epoch. One more is always saved at the end of `fit`, unless the loss is not finite. `continued`: the
+    feed may be of another mixture than the backup, with which the run goes on, as in `Position.continued_with`.
 
     A backup holds the variables of the model and its optimizer, the states of the model's seed generators, and the
     position in the data. A resumed run therefore ends with the weights of the uninterrupted run, bit for bit if the
@@ -69,14 +70,25 @@ class Backup(keras.callbacks.Callback):
     StorageError when a backup cannot be written: the previous backup stays intact.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], feed: Feed, *, every: Positive | None = None) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        feed: Feed,
+        *,
+        every: Positive | None = None,
+        continued: bool = False,
+    ) -> None:
         super().__init__()
         self._directory = os.fspath(directory)
         self._feed = feed
         self._every = every
         self._saved = SavedState.load(self._directory)
         if self._saved:
-            self._saved.position.check(feed.order, os.path.join(self._directory, RECORD))
+            position, place = self._saved.position, os.path.join(self._directory, RECORD)
+            if continued:
+                self._saved = replace(self._saved, position=position.continued_with(feed.order, place))
+            else:
+                position.check(feed.order, place)
         make_directory(self._directory)
         self._given: int | None = None  # the first step of the batches handed out
         self._done = self.step  # steps, counted as a step begins

@@ -113,6 +113,7 @@ def test_the_same_bytes_as_both_frameworks_at_each_step(flowers: Dataset, path: 
         {"order": Global(balance="class")},
         {"order": Global(epoch_samples=60)},
         {"mixed": True},
+        {"mixed": {0: (2, 0), 5: (1, 1)}},
     ],
     ids=str,
 )
@@ -120,7 +121,8 @@ def test_every_order_is_pytorchs(flowers: Dataset, options: dict[str, Any]) -> N
     pytest.importorskip("cv2")
     train = flowers["train"]
     options = dict(options)
-    samples = mix([(train[:50], 2), (train[50:], 1)]) if options.pop("mixed", False) else train
+    weights = options.pop("mixed", None)
+    samples = train if weights is None else mix([train[:50], train[50:]], {0: (2, 1)} if weights is True else weights)
     found, expected = arrays(samples, **options), of_torch(samples, **options)
     for _ in range(2):  # iterations are epochs
         for batch, same in zip(found, expected, strict=True):

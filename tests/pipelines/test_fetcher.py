@@ -138,6 +138,7 @@ def test_views_and_mixtures(there: Split, flowers: Dataset) -> None:
         lambda split: split[10:150:2],
         lambda split: split.select(np.arange(100)[::-1]),
         lambda split: mix([(split, 1), (here, 2)]),
+        lambda split: mix([here[:40], split], {0: (1, 0), 3: (1, 2)}),
     ):
         options = {"order": "global", "workers": 1}
         assert same(batches(of(there), 10, **options), batches(of(here), 10, **options))

@@ -236,6 +236,7 @@ class Place:
                     ("Ranks", {"rank": 0, "ranks": 2}),
                     ("crop", {"size": 16}),
                     ("mix", {"parts": [(split, 1.0), (split, 2.0)]}),
+                    ("mix", {"parts": [split, split], "weights": {0: (3, 1), 5: (1, 1)}}),
                     ("shapes_of_area", {"area": 512 * 512}),
                     ("order_samples", {"samples": split, **batch}),
                     ("boxes_to_source", {"boxes": np.zeros((1, 4)), "scale": np.ones(2), "offset": np.zeros(2)}),

@@ -17,6 +17,7 @@ from shardfeed.errors import OrderMismatchError, UsageError
 from shardfeed.pipelines import (
     Blocks,
     Global,
+    Position,
     Stream,
     make_batches,
     mix,
@@ -38,6 +39,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "balanced": {"order": Global(balance="class")},
     "weights": {"order": Global(weights={"daisy": 5, "rose": 1, "tulip": 2})},
     "mixture": {},
+    "changing": {},
     "selection": {},
 }
 
@@ -46,6 +48,8 @@ def samples_of(dataset: Dataset, kind: str) -> Samples:
     train = dataset["train"]
     if kind == "mixture":
         return mix([(train[:40], 2), (dataset["validation"][:5], 1)])
+    if kind == "changing":
+        return mix([train[:40], dataset["validation"][:5]], {0: (2, 1), 7: (1, 1)})
     if kind == "selection":
         return train.select(np.arange(0, 2 * SAMPLES, 2)[::-1])
     return train[60 : 60 + SAMPLES]  # part of two shards
@@ -170,6 +174,64 @@ def test_a_position_of_other_data_is_refused(flowers: Dataset) -> None:
             other.at(state)
     with pytest.raises(UsageError, match="start: got -3"):
         feed(train).at(-3)
+
+
+@pytest.mark.promise(29)
+def test_a_feed_continues_with_other_weights_and_a_part_that_joins(flowers: Dataset) -> None:
+    """Fed, as batches from a step on, and as finite epochs: the samples of the order."""
+    from shardfeed.pipelines import distribute
+
+    parts = [flowers["train"][:40], flowers["validation"][:5], flowers["train"][40:60]]
+    options: dict[str, Any] = {"batch_size": BATCH, "seed": 3}
+
+    def feed(samples: Samples) -> Any:
+        return distribute(tf.distribute.get_strategy(), samples, transform=named, **options)
+
+    first, second = mix([(parts[0], 2), (parts[1], 1)]), mix(parts, {0: (2, 1, 0), 7: (1, 1, 2)})
+    state = feed(first).position(7)
+    after = feed(second)
+    with pytest.raises(OrderMismatchError, match="continued_with"):
+        after.at(state)
+    after = after.at(Position.from_json(state).continued_with(after.order).to_json())
+    names = [name for part in parts for name in part.column("image/filename")]
+    expected = [[names[index] for index in after.order.batch(step)] for step in range(3 * STEPS)]
+    found = [batch.numpy().tolist() for batch in feed(first).batches.take(7)]
+    found += [batch.numpy().tolist() for batch in after.batches.take(3 * STEPS - 7)]
+    assert found == expected
+    finite = make_batches(second, named, **options)
+    assert [batch.tolist() for _ in range(3) for batch in finite.as_numpy_iterator()] == expected
+
+
+def named(features: Any, seed: tf.Tensor) -> tf.Tensor:
+    return features["image/filename"]
+
+
+@pytest.mark.long
+def test_a_backup_continues_with_another_mixture(flowers: Dataset, tmp_path: Any) -> None:
+    from shardfeed.pipelines import Backup, distribute
+
+    parts = [flowers["train"][:40], flowers["validation"][:5], flowers["train"][40:60]]
+
+    def backup(samples: Samples, **more: Any) -> Any:
+        options: dict[str, Any] = {"batch_size": BATCH, "image_size": SIZE, "seed": 3}
+        return Backup(tmp_path, distribute(tf.distribute.get_strategy(), samples, **options), **more)
+
+    def fit(backup: Any, epochs: int) -> None:
+        model = tf.keras.Sequential([tf.keras.layers.Input((SIZE, SIZE, 3)), tf.keras.layers.Flatten()])
+        model.add(tf.keras.layers.Dense(3))
+        model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        options: dict[str, Any] = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
+        model.fit(backup.batches, epochs=epochs, callbacks=[backup], **options)
+
+    first, second = mix([(parts[0], 2), (parts[1], 1)]), mix(parts, {0: (2, 1, 0), STEPS: (1, 1, 2)})
+    fit(backup(first), 1)
+    with pytest.raises(OrderMismatchError, match="continued_with"):
+        backup(second)
+    assert backup(second, continued=True).step == STEPS  # killed before it saved anything
+    fit(backup(second, continued=True), 2)
+    assert backup(second).step == backup(second, continued=True).step == 2 * STEPS
+    with pytest.raises(OrderMismatchError, match="other samples from step 5 on; let new weights begin at step 10"):
+        backup(first, continued=True)
 
 
 def run_child(directory: str) -> dict[str, Any]:
