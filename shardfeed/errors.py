@@ -42,6 +42,7 @@ _EXTRA_OF = {
     "pillow_heif": ("pillow-heif", "heic"),
     "obstore": ("obstore", "cloud"),
     "boto3": ("boto3", "cloud-write"),
+    "huggingface_hub": ("huggingface_hub", "cloud-write"),
     **dict.fromkeys(("google", "google.cloud", "google.cloud.storage"), ("google-cloud-storage", "cloud-write")),
 }
 

@@ -1,14 +1,14 @@
-"""Upload of a committed dataset to a bucket: its files first, and its manifest last, which makes it a dataset there."""
+"""Upload of a committed dataset: to a bucket file by file, the manifest last, which makes it a dataset; to the Hub."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from shardfeed.declared import Typed, checked
-from shardfeed.errors import OutputExistsError
+from shardfeed.errors import OutputExistsError, UsageError, argument
 from shardfeed.manifest import parse_manifest, read_manifest
-from shardfeed.naming import MANIFEST, is_dataset_file
+from shardfeed.naming import CARD, CROISSANT, MANIFEST, is_dataset_file
 from shardfeed.storage.address import destination
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, local_path, whole
@@ -19,9 +19,9 @@ from shardfeed.storage.transfer import Share, transfer
 class Pushed:
     """The outcome of `push`.
 
-    `files`, `size`: number of files of the dataset, and their bytes. `sent`: number of files sent by this call; the
-    bucket had the others. `read_back`: number of files that were read from the bucket to compare them, because the
-    store did not report their CRC-32C.
+    `files`, `size`: number of files of the dataset and its card, and their bytes. `sent`: number of files sent by this
+    call; the others were there. `read_back`: number of files that were read from the bucket to compare them, because
+    the store did not report their CRC-32C.
 
     Example:
         pushed = push("flowers", "s3://bucket/flowers")
@@ -37,38 +37,48 @@ class Pushed:
 @checked
 def push(
     directory: Annotated[str | os.PathLike[str], Typed("dataset directory", "dataset")],
-    url: Annotated[str, Typed("URL of the new dataset: s3://BUCKET/NAME or gs://BUCKET/NAME")],
+    url: Annotated[str, Typed("its new URL: s3://BUCKET/NAME, gs://BUCKET/NAME or hf://datasets/USER/REPO[@BRANCH]")],
     *,
+    replace: Annotated[bool, Typed("only for hf://: replace another dataset or card there")] = False,
     progress: Callable[[int], object] | None = None,
 ) -> Pushed:
-    """Copy a dataset to a bucket, or continue where an earlier call stopped.
+    """Copy a dataset to a bucket or to the Hugging Face Hub, or continue where an earlier call stopped.
 
-    If the bucket already holds the same dataset, nothing is sent. The store compares each file with its CRC-32C in the
+    If the same dataset is already there, nothing is sent. The store compares each file with its CRC-32C in the
     manifest. Existing files are never overwritten. The manifest is sent last, so that no incomplete dataset can be
-    opened, and unfinished uploads below `url` are aborted.
+    opened, and unfinished uploads below `url` are aborted. To the Hub, all files go in one commit. Files that `card`
+    has written go along.
 
     Args:
         directory: a dataset on the local disk.
-        url: the dataset's URL in the bucket, such as "s3://bucket/flowers". Credentials come from the environment.
+        url: the dataset's URL in the bucket, such as "s3://bucket/flowers", or in an existing repository of the Hub,
+            "hf://datasets/ada/flowers@BRANCH/FOLDER" for example. Credentials come from the environment.
+        replace: only for the Hub: replace another dataset or card. Earlier commits keep them.
         progress: called after each upload with the size of the file in bytes.
 
-    Raises UsageError; OutputExistsError if the bucket has another dataset, or other files of a dataset, at `url`;
-    IntegrityError if a file differs from the manifest; StorageError. After a StorageError, call again to continue.
+    Raises UsageError; OutputExistsError if there is another dataset, another card, or other files of a dataset, at
+    `url`; IntegrityError if a file differs from the manifest; StorageError, after which you can call again.
 
     Example:
         push("flowers", "s3://bucket/flowers")
         data = shardfeed.open("s3://bucket/flowers")
     """
-    directory, bucket, url = local_path(directory), destination(url), url.rstrip("/")
-    read_manifest(directory)  # for its errors
-    path = os.path.join(directory, MANIFEST)
-    with disk_errors(path, "read"):
-        content = whole(LOCAL.open(path))
-    files = parse_manifest(content, path).files()
+    directory, url = local_path(directory), url.rstrip("/")
+    if url[:5].lower() == "hf://":
+        from shardfeed.converters.commit.hub_commit import HubFolder  # not above: it imports clients
+
+        hub = HubFolder(url)
+        _, files, beside = _files_in(directory)
+        sent = hub.commit(directory, files, beside, replace=replace, progress=progress or (lambda size: None))
+        return _pushed({**files, **beside}, sent)
+    if replace:
+        raise refused_replacing(url)
+    bucket = destination(url)
+    content, files, beside = _files_in(directory)
     there = bucket.below(url)
-    if MANIFEST in there and bucket.info(f"{url}/{MANIFEST}") != FileInfo.of(content):
+    if MANIFEST in there and bucket.info(f"{url}/{MANIFEST}") != files[MANIFEST]:
         raise OutputExistsError(url, "another dataset is there", "choose another URL")
-    for name in sorted(there.keys() - files.keys() - {MANIFEST}):
+    for name in sorted(there.keys() - files.keys()):
         if is_dataset_file(name):  # it would damage this one
             problem = "is a file of a dataset, but not of this one: an earlier upload did not end"
             raise OutputExistsError(f"{url}/{name}", problem, "remove it if nothing needs it, or choose another URL")
@@ -78,8 +88,30 @@ def push(
             return False
         return bucket.put_new(f"{url}/{name}", os.path.join(directory, name), info, share)
 
-    sent = transfer(send, {} if MANIFEST in there else files, progress)
-    sent += bucket.put_new(f"{url}/{MANIFEST}", content, FileInfo.of(content))
+    sent = transfer(send, beside, progress)
+    if MANIFEST not in there:
+        sent += transfer(send, {name: info for name, info in files.items() if name != MANIFEST}, progress)
+    sent += bucket.put_new(f"{url}/{MANIFEST}", content, files[MANIFEST])
     bucket.abort_unfinished(url)
-    size = sum(info.size for info in files.values()) + len(content)
-    return Pushed(len(files) + 1, size, sent, bucket.read_back)
+    return _pushed({**files, **beside}, sent, bucket.read_back)
+
+
+def _files_in(directory: str) -> tuple[bytes, dict[str, FileInfo], dict[str, FileInfo]]:
+    """The content of a dataset's manifest, all files of the dataset, and those of its card. Raises as `push`."""
+    read_manifest(directory)  # for its errors
+    path = os.path.join(directory, MANIFEST)
+    with disk_errors(path, "read"):
+        content = whole(LOCAL.open(path))
+    files = parse_manifest(content, path).files() | {MANIFEST: FileInfo.of(content)}
+    cards = ((name, os.path.join(directory, name)) for name in (CARD, CROISSANT))
+    return content, files, {name: FileInfo.of_file(card) for name, card in cards if os.path.isfile(card)}
+
+
+def _pushed(files: Mapping[str, FileInfo], sent: int, read_back: int = 0) -> Pushed:
+    return Pushed(len(files), sum(info.size for info in files.values()), sent, read_back)
+
+
+def refused_replacing(url: str) -> UsageError:
+    """The error for `replace` where nothing is replaced."""
+    problem = f"got {argument('replace', True)}, but a dataset in a bucket is never replaced"
+    return UsageError(url, problem, "choose another URL")

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace as replaced
 from itertools import count
 
-from shardfeed.converters.commit.push import Pushed, push
+from shardfeed.converters.commit.push import Pushed, push, refused_replacing
 from shardfeed.converters.commit.staging import Finished, LocalOutput, Staging
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.planning.samples import PlannedShard
@@ -18,7 +18,7 @@ from shardfeed.converters.report import Report
 from shardfeed.converters.shards.receipts import EarlierShards, load_receipt, receipt_path, receipts_below
 from shardfeed.converters.shards.task import Receipt, shard_paths
 from shardfeed.converters.sources.guard import report_progress
-from shardfeed.errors import OutputExistsError, StorageError, UsageError, argument
+from shardfeed.errors import OutputExistsError, StorageError
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.address import destination
 from shardfeed.storage.local import hidden_sibling, make_directory, remove_tree, write_file
@@ -46,8 +46,7 @@ class Upload(LocalOutput):
     def may_replace(self, asked: bool) -> bool:
         """True for the local dataset. Raises UsageError if the user `asked` to replace the dataset in the bucket."""
         if asked:
-            problem = f"got {argument('replace', True)}, but a dataset in a bucket is never replaced"
-            raise UsageError(self.url, problem, "choose another URL")
+            raise refused_replacing(self.url)
         return True
 
     def send(self) -> None:

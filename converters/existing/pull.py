@@ -1,5 +1,6 @@
 """Download of a dataset from a bucket or a web server: every file compared with the manifest, renamed when complete."""
 
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from shardfeed.converters.commit.output import check_parent
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
-from shardfeed.naming import MANIFEST
+from shardfeed.naming import CARD, CROISSANT, MANIFEST
 from shardfeed.storage.address import located
 from shardfeed.storage.local import (
     NewFile,
@@ -34,7 +35,8 @@ _TRIES = 2  # for a file that arrives damaged
 class Pulled:
     """The outcome of `pull`.
 
-    `files`, `size`: number of files of the dataset, and their bytes. `fetched`: number of files that this call copied.
+    `files`, `size`: number of files of the dataset, and of the card that was copied with it, and their bytes.
+    `fetched`: number of files that this call copied.
 
     Example:
         pulled = pull("s3://bucket/flowers", "flowers")
@@ -57,6 +59,7 @@ def pull(
 
     Each file is compared with its size and CRC-32C in the manifest. Files are copied into a temporary directory, which
     is renamed to `directory` when it is complete. If `directory` already holds the same dataset, nothing is copied.
+    A dataset card and croissant.json that lie beside the dataset are copied, too, and have no checksum.
 
     Args:
         url: a dataset's URL, of any kind that `shardfeed.open` accepts.
@@ -99,6 +102,15 @@ def pull(
         for folder in folders:
             fsync_directory(os.path.join(building, folder))
         write_file(os.path.join(building, MANIFEST), content)
+        for name in (CARD, CROISSANT):
+            try:
+                beside = whole(storage.open(f"{root}/{name}"))
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.EACCES):  # S3 says the latter to those who may not list
+                    raise
+                continue
+            write_file(os.path.join(building, name), beside)
+            files[name], fetched, size = FileInfo.of(beside), fetched + 1, size + len(beside)
         publish(building, out)
     return Pulled(len(files) + 1, size, fetched + 1)
 

@@ -10,7 +10,7 @@ from shardfeed.storage.storage import LOCAL, LocalStorage, Storage, is_address
 if TYPE_CHECKING:
     from shardfeed.storage.bucket_destination import Destination
 
-_OTHER_TOOLS = {"az": "`azcopy copy DIR URL --recursive`", "hf": "`hf upload USER/REPO DIR --repo-type dataset`"}
+_OTHER_TOOLS = {"az": "`azcopy copy DIR URL --recursive`", "hf": "`shardfeed push DIR URL`"}
 
 
 def check_url(address: str, remedy: str) -> None:

@@ -59,7 +59,7 @@ class Destination(ABC):
         """
         if isinstance(content, bytes) or info.size <= self.part_bytes:
             data = content if isinstance(content, bytes) else read_piece(content, 0, info.size + 1)
-            _check_local(path if isinstance(content, bytes) else content, info, FileInfo.of(data))
+            check_unchanged(path if isinstance(content, bytes) else content, info, FileInfo.of(data))
             content = data
         why = DAMAGED
         for tries in range(_TRIES):
@@ -81,7 +81,7 @@ class Destination(ABC):
                 if tries == 1:
                     time.sleep(_PAUSE_SECONDS)  # another writer is about to create it, or has given up
         if isinstance(content, str):
-            _check_local(content, info, FileInfo.of_file(content))
+            check_unchanged(content, info, FileInfo.of_file(content))
         raise StorageError(path, f"cannot be written: {why}, {_TRIES} times", NETWORK, errno.EIO)
 
     @abstractmethod
@@ -151,7 +151,8 @@ def read_piece(path: str, start: int, size: int) -> bytes:
         return file.read(size)
 
 
-def _check_local(path: str, info: FileInfo, found: FileInfo) -> None:
+def check_unchanged(path: str, info: FileInfo, found: FileInfo) -> None:
+    """Raise IntegrityError if a local file, of which `found` was read, is not as the manifest says."""
     if problem := info.difference(found):
         raise IntegrityError(path, problem, "restore the file: `shardfeed verify DIR` lists what is damaged")
 

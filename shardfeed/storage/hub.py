@@ -34,7 +34,7 @@ def bound(address: str) -> tuple[str, str]:
     repository, revision, path = found[1], found[2] or "main", found[3].rstrip("/")
     root = f"hf://datasets/{repository}@"
     if not _BOUND.fullmatch(root + revision):
-        url = f"{_endpoint()}/api/datasets/{repository}/revision/{quote(revision, safe='%')}"
+        url = f"{endpoint()}/api/datasets/{repository}/revision/{quote(revision, safe='%')}"
         answer, _ = _asked(address, url)
         if not isinstance(answer, dict):
             raise _not_understood(address)
@@ -47,7 +47,7 @@ def bound(address: str) -> tuple[str, str]:
 def files_url(root: str) -> str | None:
     """Return the URL of a repository's files, or None for a root without a commit."""
     found = _BOUND.fullmatch(root)
-    return found and f"{_endpoint()}/{found[1]}/resolve/{found[2]}"
+    return found and f"{endpoint()}/{found[1]}/resolve/{found[2]}"
 
 
 def files_below(root: str, folder: str) -> Iterator[list[tuple[str, int]]]:
@@ -105,13 +105,14 @@ def authorization() -> dict[str, str]:
     return {"Authorization": f"Bearer {token.strip()}"} if token.strip() else {}
 
 
-def _endpoint() -> str:
+def endpoint() -> str:
+    """The URL of the Hub: of HF_ENDPOINT, or its own."""
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
 
 
 def _api(root: str, what: str) -> str:
     repository, _, commit = root.removeprefix("hf://").rpartition("@")
-    return f"{_endpoint()}/api/{repository}/{what}/{commit}"
+    return f"{endpoint()}/api/{repository}/{what}/{commit}"
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -8,6 +8,7 @@ from remedies.table import ROWS
 # Advice that no test types, as the beginnings of their ids, and why not.
 EXCEPTIONS: dict[str, str] = {
     "converters/commit/staging.py: the original dataset has changed": "a shard that changes while it is linked",
+    "converters/commit/hub_commit.py: choose another URL, or give --replace": "the Hub: see test_push_to_hub.py",
     "converters/existing/record_change.py: run `shardfeed verify DIR --deep`": "records that contradict their manifest",
     "converters/existing/relabel.py: rename it instead": "no reader makes a fixed number of classes per record",
     "converters/sources/rare/array_source.py: name the array of labels": "a million labels",
@@ -20,6 +21,7 @@ EXCEPTIONS: dict[str, str] = {
     "readers/shards.py: restore it": "a file that vanishes between two looks",
     "shardfeed/column.py: `shardfeed rebuild DIR`": "behind the checksum of the column",
     "shardfeed/formats/mds.py: give more --shards": "a shard of 4 GB",
+    "shardfeed/storage/address.py: `shardfeed push DIR URL`": "the Hub: see test_push_to_hub.py",
     "shardfeed/storage/bucket_destination.py: restore the file": "a bucket",
     "shardfeed/storage/local.py: check the disk": "a disk that fails",
     "tools/bench/": "how fast this machine is",

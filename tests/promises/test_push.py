@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import shardfeed
-from shardfeed.converters import convert, pull, push
+from shardfeed.converters import card, convert, pull, push
 from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset
@@ -135,6 +135,23 @@ def test_there_and_back(bucket: Bucket, heavy: Dataset, tmp_path: Path) -> None:
     assert files(tmp_path / "back") == files(heavy.directory)
     assert pull(url, tmp_path / "back").fetched == 0
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_the_card_goes_along(bucket: Bucket, flowers: Dataset, tmp_path: Path) -> None:
+    url, mine = f"s3://{bucket.name}/card", tmp_path / "mine"
+    shutil.copytree(flowers.directory, mine)
+    push(mine, url)
+    card(mine)
+    assert push(mine, url).sent == 2
+    assert stored(bucket, "card") == files(mine)
+    assert pull(url, tmp_path / "back").files == len(files(mine))
+    assert files(tmp_path / "back") == files(mine)
+    assert push(mine, url).sent == 0
+    (mine / "README.md").write_text("another\n")
+    with pytest.raises(OutputExistsError, match=r"README.md: another file is there"):
+        push(mine, url)
+    with pytest.raises(UsageError, match="a dataset in a bucket is never replaced"):
+        push(mine, url, replace=True)
 
 
 def test_another_dataset_is_never_overwritten(bucket: Bucket, heavy: Dataset, flowers: Dataset, tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """A server that plays the part of the Hugging Face Hub, for one private repository of datasets.
 
 Small files come from the server itself, others by a redirect to another one, which refuses tokens. It answers what
-huggingface_hub's client asks to list, to download and to upload without LFS.
+huggingface_hub's client asks to list, to download and to commit, with large files sent by LFS, to the other server, but
+not by Xet.
 """
 
 import base64
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -24,16 +26,24 @@ _API = f"/api/{REPOSITORY}"
 class Hub:
     """`web`: the server itself. `main`: the current commit. `page`: entries of a page of a list. `busy`: so many of
     the next requests to the API get status 429. `lost`: whether pages of a list after the first get status 404.
+
+    `branches`: the commit of each other branch. `ignored`: names that a .gitignore of the repository has. `refuses`:
+    what is answered to a commit, instead of making it.
     """
 
     lost = False
+    large = 1000  # bytes of a file that is sent by LFS
 
     def __init__(self, folder: Path, web: WebServer, files: WebServer) -> None:
         self.web, self.main, self.page, self.busy = web, COMMIT, 1000, 0
+        self.branches, self.ignored = dict[str, str](), set[str]()
+        self.refuses: tuple[int, dict[str, str], bytes] | None = None
         self._folder, self._files = folder, files
         self.files(COMMIT).mkdir(parents=True)
+        (folder / "lfs").mkdir()
         web.answer, web.posted = self._get, self._post
         files.answer = lambda path, token: (400, {}, b"") if token else None
+        files.posted = self._stored
 
     def files(self, commit: str) -> Path:
         """The folder with the files of a commit."""
@@ -52,11 +62,11 @@ class Hub:
             return refused
         if f"/{FORMER}/" in path:
             return _renamed(path)
-        if name == f"{_API}/revision/main":
-            return _json({"sha": self.main, "id": "user/flowers"})
+        if name.startswith(f"{_API}/revision/") and (commit := self._commit(name.rpartition("/")[2])):
+            return _json({"sha": commit, "id": "user/flowers"})
         if name.startswith(f"{_API}/tree/"):
             commit, _, folder = name.removeprefix(f"{_API}/tree/").partition("/")
-            return self._tree(self.main if commit == "main" else commit, folder, parse_qs(address.query))
+            return self._tree(self._commit(commit) or commit, folder, parse_qs(address.query))
         if name.startswith("/api/"):
             return 404, {}, b""
         name = name.replace("/resolve/main/", f"/resolve/{self.main}/")
@@ -102,19 +112,77 @@ class Hub:
             found = [top / name for name in parse_qs(body.decode())["paths"]]
             return _json([_entry(top, file) for file in found if file.exists()])
         if path.startswith(f"{_API}/preupload/"):
-            files = [one["path"] for one in json.loads(body)["files"]]
-            return _json({"files": [{"path": one, "uploadMode": "regular", "shouldIgnore": False} for one in files]})
+            asked = json.loads(body)
+            ignored = self.ignored if asked.get("gitIgnore") is None else ()
+            return _json({"files": [self._mode(one, ignored) for one in asked["files"]]})
+        if path == f"/{REPOSITORY}.git/info/lfs/objects/batch":
+            return _json({"objects": [self._wanted(one) for one in json.loads(body)["objects"]]})
+        if path == "/lfs/verify":
+            one = json.loads(body)
+            file = self._folder / "lfs" / one["oid"]
+            return (200 if file.is_file() and file.stat().st_size == one["size"] else 404), {}, b"{}"
         if path.startswith(f"{_API}/commit/"):
-            shutil.copytree(self.files(self.main), self.files(LATER))
-            self.main = LATER
-            for line in map(json.loads, body.splitlines()):
-                if line["key"] == "file":
-                    file = self.files(LATER) / line["value"]["path"]
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    file.write_bytes(base64.b64decode(line["value"]["content"]))
-            there = f"{self.web.url}/{REPOSITORY}/commit/{LATER}"
-            return _json({"success": True, "commitOid": LATER, "commitUrl": there, "hookOutput": ""})
+            return self.refuses or self._committed(unquote(path.rpartition("/")[2]), body)
+        if path == "/api/repos/create":
+            there = {"url": f"{self.web.url}/{REPOSITORY}", "error": "You already created this repo"}
+            return 409, {}, json.dumps(there).encode()
+        if path.startswith(f"{_API}/branch/"):
+            self.branches[path.rpartition("/")[2]] = self.main
+            return 200, {}, b"{}"
         return (200, {}, b"{}") if path.startswith("/api/validate-yaml") else (404, {}, b"")
+
+    def _commit(self, revision: str) -> str:
+        """The commit of a branch; "" if there is none."""
+        return self.main if revision == "main" else self.branches.get(revision, "")
+
+    def _mode(self, file: dict[str, Any], ignored: Any) -> dict[str, Any]:
+        """How a file of a request is sent; a file of the same content need not be, if its hash is given."""
+        path, there = file["path"], self.files(self.main) / file["path"]
+        large = file["size"] >= self.large
+        answer = {"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": path in ignored}
+        if not there.is_file():
+            return answer
+        content = there.read_bytes()
+        git = hashlib.sha1(f"blob {len(content)}\0".encode() + content)
+        return answer | {"oid": (hashlib.sha256(content) if large else git).hexdigest()}
+
+    def _wanted(self, one: dict[str, Any]) -> dict[str, Any]:
+        """Where an object is sent to, unless it is there."""
+        if (self._folder / "lfs" / one["oid"]).is_file():
+            return one
+        verify = {"href": f"{self.web.url}/lfs/verify"}
+        return one | {"actions": {"upload": {"href": f"{self._files.url}/lfs/{one['oid']}"}, "verify": verify}}
+
+    def _stored(self, path: str, token: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Store an object, for which a token is refused."""
+        if token or hashlib.sha256(body).hexdigest() != path.rpartition("/")[2]:
+            return 400, {}, b""
+        (self._folder / path.lstrip("/")).write_bytes(body)
+        return 200, {}, b""
+
+    def _committed(self, branch: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Make a commit: the first is LATER, each other one its digest."""
+        lines, parent = [*map(json.loads, body.splitlines())], self._commit(branch)
+        if lines[0]["value"].get("parentCommit", parent) != parent:
+            return 412, {}, b""
+        new = hashlib.sha1(parent.encode() + body).hexdigest() if self.files(LATER).exists() else LATER
+        shutil.copytree(self.files(parent), self.files(new))
+        for line in lines[1:]:
+            value = line["value"]
+            file = self.files(new) / value["path"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if line["key"] == "file":
+                file.write_bytes(base64.b64decode(value["content"]))
+            elif line["key"] == "lfsFile":
+                shutil.copy(self._folder / "lfs" / value["oid"], file)
+            else:
+                file.unlink()
+        if branch == "main":
+            self.main = new
+        else:
+            self.branches[branch] = new
+        there = f"{self.web.url}/{REPOSITORY}/commit/{new}"
+        return _json({"success": True, "commitOid": new, "commitUrl": there, "hookOutput": ""})
 
 
 def _entry(top: Path, path: Path) -> dict[str, Any]:

@@ -22,12 +22,12 @@ Posted = Callable[[str, str, bytes], tuple[int, dict[str, str], bytes]]  # the s
 
 
 class WebServer(ThreadingHTTPServer):
-    """`requests`: method, path and range of each GET and HEAD. `fault`: "503", "400 ExpiredToken", "cut",
-    "flip", "whole", "late" (answered once the event `late` is set) or "".
+    """`requests`: method, path and range of each request. `fault`: "503", "400 ExpiredToken", "cut", "flip", "whole",
+    "late" (answered once the event `late` is set) or "".
 
-    `answer`: what is answered instead of a file, `posted`: to a POST. `heads`: the headers of each request. `listed`:
-    names in listings besides those of files. `endless`: each page of a listing is the same, and says that another one
-    follows.
+    `answer`: what is answered instead of a file, `posted`: to a POST or PUT. `heads`: the headers of each GET and HEAD.
+    `listed`: names in listings besides those of files. `endless`: each page of a listing is the same, and says that
+    another one follows.
     """
 
     daemon_threads = True
@@ -70,10 +70,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer("GET")
 
     def do_POST(self) -> None:
+        self._take("POST")
+
+    def do_PUT(self) -> None:
+        self._take("PUT")
+
+    def _take(self, method: str) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with self.server.lock:
-            self.server.requests.append(("POST", self.path, ""))
-            status, headers, content = self.server.posted(self.path, self.headers.get("Authorization", ""), body)
+            self.server.requests.append((method, self.path, ""))
+            status, headers, content = self.server.posted(
+                self.path, ", ".join(self.headers.get_all("Authorization", [])), body
+            )
         self._head(status, len(content), headers)
         self.wfile.write(content)
 
@@ -83,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.requests.append((method, self.path, asked))
             self.server.heads.append(dict(self.headers))
             fault = self.server.fault(self.path, asked)
-            instead = self.server.answer(self.path, self.headers.get("Authorization", ""))
+            instead = self.server.answer(self.path, ", ".join(self.headers.get_all("Authorization", [])))
         if instead is not None:
             self._head(instead[0], len(instead[2]), instead[1])
             self.wfile.write(instead[2])

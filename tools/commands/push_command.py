@@ -1,4 +1,4 @@
-"""`shardfeed push DIR URL`: copy a dataset to a bucket."""
+"""`shardfeed push DIR URL`: copy a dataset to a bucket or to the Hub."""
 
 import argparse
 
