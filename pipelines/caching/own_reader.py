@@ -18,10 +18,9 @@ from typing import TypeVar
 import numpy as np
 
 from shardfeed.errors import RecordError, StorageError
-from shardfeed.pipelines.caching.sparse import AT_ONCE, FollowedOrder
+from shardfeed.pipelines.caching.sparse import AT_ONCE, FollowedOrder, requests
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.readers.shards import Copy, Shards
-from shardfeed.storage.storage import pieces
 
 T = TypeVar("T")
 _KEPT_BYTES = 256 << 20  # of records, in this process, that were read: those of a small split are not fetched again
@@ -160,51 +159,51 @@ class OwnReader:
             begun = self._chunks.get(chunk)
             if begun is None or (begun.done() and begun.exception() is not None):
                 begun = self._chunks[chunk] = Future()
+                task = chunk, begun, after, chunk - 1 not in self._chunks
                 try:
-                    threading.Thread(target=self._request, args=(chunk, begun, after), name="shardfeed-ahead").start()
+                    threading.Thread(target=self._request, args=task, name="shardfeed-ahead").start()
                 except BaseException as error:  # there may be no more threads: others must not wait for this one
                     begun.set_exception(error)
                     raise
             return begun
 
-    def _request(self, chunk: int, begun: Future[None], after: Future[None] | None) -> None:
+    def _request(self, chunk: int, begun: Future[None], after: Future[None] | None, soon: bool) -> None:
         try:
             if after is not None:
                 after.result()
                 for piece in list(self._pieces.values()):
                     piece.payloads.exception()
             with self._planning:
-                self._divide(np.unique(self._following.places(chunk)), chunk)
+                if after is None or self._chunks.get(chunk) is begun:  # else the loader has ended meanwhile
+                    self._divide(self._following.places(chunk), chunk, soon=soon)
             begun.set_result(None)
         except BaseException as error:
             begun.set_exception(error)
 
-    def _divide(self, places: np.ndarray, chunk: int) -> None:
-        """Request records, ascending, that are in no piece yet."""
+    def _divide(self, places: np.ndarray, chunk: int, *, soon: bool) -> None:
+        """Request records, in the order of their use, that are in no piece yet; see `requests`."""
         numbers, held = self._pieces_of(places)
         for piece in held.values():
             piece.needed = max(piece.needed, chunk)
         if not (numbers < 0).any():
             return
         failed: list[BaseException] = []
-        runs = self._shards.runs(places[numbers < 0])
-        touched = sorted({shard for shard, *_ in runs})
+        places, shards = places[numbers < 0], self._shards
+        touched = np.unique(np.searchsorted(shards.firsts, places, "right") - 1).tolist()
         self._with_access(lambda shards: shards.read_indexes(touched))
         shards = self._shards
-        for shard, row, count, _ in runs:
-            offsets = np.concatenate([[0], np.cumsum(shards.view(shard).sizes[row : row + count])])
-            for first, end in pieces(offsets, 0, count):
-                place = int(shards.firsts[shard]) + row + first
-                piece = _Piece(place, end - first, int(offsets[end] - offsets[first]), chunk)
-                with self._lock:
-                    number = self._made
-                    self._pieces[number], self._made, self._held = piece, number + 1, self._held + piece.size
-                    self._number[place : place + piece.count] = number
-                try:
-                    _pool().submit(self._fetch, number, piece, failed)
-                except BaseException as error:  # at the end of the program
-                    piece.payloads.set_exception(error)
-                    raise
+        for shard, row, count, size in requests(shards, places, soon=soon):
+            place = int(shards.firsts[shard]) + row
+            piece = _Piece(place, count, size, chunk)
+            with self._lock:
+                number = self._made
+                self._pieces[number], self._made, self._held = piece, number + 1, self._held + piece.size
+                self._number[place : place + count] = number
+            try:
+                _pool().submit(self._fetch, number, piece, failed)
+            except BaseException as error:  # at the end of the program
+                piece.payloads.set_exception(error)
+                raise
 
     def _fetch(self, number: int, piece: _Piece, failed: list[BaseException]) -> None:
         """Fetch a piece, unless an earlier one of its chunk `failed`: without a network each would take as long."""

@@ -31,10 +31,11 @@ from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
 from shardfeed.storage.objects import buffers
 from shardfeed.storage.own_files import OwnFiles, created_files, remove_created
-from shardfeed.storage.storage import FileInfo, pieces
+from shardfeed.storage.storage import READ_BYTES, FileInfo, pieces
 from shardfeed.text import size_text
 
 AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
+_SOON_BYTES = 1 << 20  # of a request for a window whose first batch is waited for: a batch needs a part of the window
 _PUNCH_HOLE = 3  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _LOG = "shardfeed-fetched"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -137,6 +138,21 @@ def next_uses(readers: Iterable[CopyReader], records: int) -> np.ndarray:
     return soonest
 
 
+def requests(shards: Shards, places: np.ndarray, *, soon: bool) -> list[tuple[int, int, int, int]]:
+    """Requests for records at `places`, int64 [k], in the order of their use: (shard, row, records, bytes).
+
+    Those that are needed first come first; they are small if the first batch is needed `soon`. Indexes have been read.
+    """
+    ascending, used = np.unique(places, return_index=True)
+    found: list[tuple[int, tuple[int, int, int, int]]] = []
+    for shard, row, count, start in shards.runs(ascending):
+        offsets = np.concatenate([[0], np.cumsum(shards.view(shard).sizes[row : row + count])])
+        for first, end in pieces(offsets, 0, count, _SOON_BYTES if soon else READ_BYTES):
+            request = shard, row + first, end - first, int(offsets[end] - offsets[first])
+            found.append((int(used[start + first : start + end].min()), request))
+    return [request for _, request in sorted(found)]
+
+
 def copy_directory(parent: str, split: Split) -> str:
     """The directory of the sparse copy of a whole split."""
     name = dataset_name(split.shards.directory).replace("/", "_")
@@ -219,6 +235,7 @@ class SparseCopy:
         self._changed = threading.Condition()
         self._indexing = threading.Lock()
         self._ahead = ThreadPoolExecutor(2, "shardfeed-ahead")  # chunks at once: so the link is never idle
+        self._waited = ThreadPoolExecutor(AT_ONCE, "shardfeed-waited")  # the same of chunks that readers wait for
         self._pool = ThreadPoolExecutor(AT_ONCE, "shardfeed-fetch")
         self._indexed: set[int] = set()  # shards whose indexes were compared
         self._files = OwnFiles(self.directory)
@@ -303,21 +320,28 @@ class SparseCopy:
             newest = reader.newest
             last = newest + following.ahead
             follows = newest <= reader.fetched <= last  # what it read before: this chunk was fetched ahead
-            if following.whole and not follows:
-                self._fill(following.places(newest), reader)  # alone, because a reader waits for all of it
-            for chunk in range((reader.fetched if follows else newest) + 1, last + 1):
-                self._ahead.submit(self._fill_ahead, reader, following.places(chunk), chunk)
-            reader.fetched = last
             if following.whole:
-                self._fill(following.places(newest), reader)
-                if not self.present[places].all():  # a batch at the end of a chunk
-                    self._fill(following.places(newest + 1), reader)
+                self._begin(following.places(newest), reader, soon=not follows)
+                if not (self.present | self._coming)[places].all():  # a batch at the end of a chunk
+                    self._begin(following.places(newest + 1), reader, soon=False)
+            if follows or not following.whole:  # else with the next batch, since a reader waits for this one
+                for chunk in range((reader.fetched if follows else newest) + 1, last + 1):
+                    self._ahead.submit(self._fill_ahead, reader, following.places(chunk), chunk)
+            reader.fetched = last if follows or not following.whole else newest
         self._fill(places, reader)
 
     def begin(self, reader: CopyReader, chunk: int) -> None:
         """Start fetching a chunk that this reader, or its workers, will read next."""
         if reader.following is not None:
-            self._ahead.submit(self._fill_ahead, reader, reader.following.places(chunk), chunk)
+            self._begin(reader.following.places(chunk), reader, soon=True, ahead=True)
+
+    def _begin(self, places: np.ndarray, reader: CopyReader, *, soon: bool, ahead: bool = False) -> None:
+        """Start fetching all of a chunk of which a batch is waited for, or soon will be."""
+        with self._changed:
+            places = places[~(self.present[places] | self._coming[places])]
+            self._coming[places] = True
+        if len(places):
+            self._waited.submit(self._fetch_claimed, places, reader, ahead=ahead, soon=soon)
 
     def again(self, places: np.ndarray, reader: CopyReader | None = None) -> None:
         """Fetch records again whose copies are damaged, or missing."""
@@ -347,7 +371,7 @@ class SparseCopy:
             self._fill(places, reader, ahead=True)
 
     def _fill(self, places: np.ndarray, reader: CopyReader | None, *, ahead: bool = False) -> None:
-        places, source = np.unique(places), self._source(reader)
+        source = self._source(reader)
         while True:
             with self._changed:
                 missing = places[~self.present[places]]
@@ -369,44 +393,48 @@ class SparseCopy:
                 if not ahead:  # what this thread waits for must not make room for what it fetches next
                     asked = threading.get_ident()
                     self._asked[asked] = np.union1d(self._asked.get(asked, mine), places)
-            try:
-                if not self._fetch(mine, reader, ahead):
-                    return
-            except Exception as error:
-                with self._changed:
-                    self._failed = error, mine, source
-                raise
-            finally:
-                with self._changed:
-                    self._coming[mine] = False
-                    self._changed.notify_all()
+            if not self._fetch_claimed(mine, reader, ahead=ahead):
+                return
 
-    def _fetch(self, places: np.ndarray, reader: CopyReader | None, ahead: bool) -> bool:
-        """Fetch missing records, ascending; return whether there was room for them."""
-        shards = self._source(reader)
-        runs = shards.runs(places)
-        touched = {shard for shard, *_ in runs}
-        with shards.current(sorted(touched)):
-            self.read_indexes(touched, reader)
-            if not self._room.make(self, self._bytes(places), ahead=ahead):
+    def _fetch_claimed(
+        self, mine: np.ndarray, reader: CopyReader | None, *, ahead: bool = False, soon: bool = False
+    ) -> bool:
+        """`_fetch` what is `_coming`; others wait for it, and get its error."""
+        try:
+            return self._fetch(mine, reader, ahead=ahead, soon=soon)
+        except Exception as error:
+            with self._changed:
+                self._failed = error, mine, self._source(reader)
+            raise
+        finally:
+            with self._changed:
+                self._coming[mine] = False
+                self._changed.notify_all()
+
+    def _fetch(self, places: np.ndarray, reader: CopyReader | None, *, ahead: bool, soon: bool) -> bool:
+        """Fetch missing records, in the order of their use; return whether there was room for them."""
+        shards, own = self._source(reader), self.split.shards
+        touched = np.unique(np.searchsorted(own.firsts, places, "right") - 1).tolist()
+        with shards.current(touched):
+            self.read_indexes(set(touched), reader)
+            if not self._room.make(self, self._bytes(np.unique(places)), ahead=ahead):
                 return False
             failed = threading.Event()
             done = [
-                self._pool.submit(self._fetch_unless, failed, shards, shard, row + first, last - first)
-                for shard, row, count, _ in runs
-                for first, last in pieces(
-                    np.concatenate([[0], np.cumsum(self.split.shards.view(shard).sizes[row : row + count])]), 0, count
-                )
+                self._pool.submit(self._fetch_unless, failed, shards, *request)
+                for request in requests(own, places, soon=soon)
             ]
             errors = [error for one in done if (error := one.exception()) is not None]
             if errors:
                 with self._room.lock:
-                    self.bytes -= self._bytes(places[~self.present[places]])
+                    self.bytes -= self._bytes(np.unique(places[~self.present[places]]))
                 raise errors[0]
-        shards.check_read(sorted(touched))
+        shards.check_read(touched)
         return True
 
-    def _fetch_unless(self, failed: threading.Event, shards: Shards, shard: int, row: int, count: int) -> None:
+    def _fetch_unless(
+        self, failed: threading.Event, shards: Shards, shard: int, row: int, count: int, _size: int
+    ) -> None:
         """Fetch a piece, unless an earlier one failed: without a network, each would take until the timeout."""
         if failed.is_set():
             return
