@@ -58,6 +58,7 @@ class CardOptions:
 
     `license`: a name, such as "cc-by-4.0" (the Hub's spelling), or a URL. `title`: default the dataset's name.
     `sources`: where the images come from, in words or as URLs. `citation`: BibTeX. `published`: a date, YYYY-MM-DD.
+    `description` and `sources` may have Markdown, and several lines.
 
     Raises UsageError for a date of another form, and for text that UTF-8 cannot store.
 
@@ -216,9 +217,9 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
     """The lines of a dataset card. Texts in its head are JSON, which is YAML, too."""
     schema, splits = manifest.schema, [manifest.splits[name] for name in in_usual_order(manifest.splits)]
     title, total = about.title or manifest.name, sum(split.records for split in splits)
-    yield from ("---", f"pretty_name: {json.dumps(title, ensure_ascii=False)}")
+    yield from ("---", f"pretty_name: {_quoted(title)}")
     if _is_url(about.license):
-        yield from ("license: other", "license_name: other", f"license_link: {json.dumps(about.license)}")
+        yield from ("license: other", "license_name: other", f"license_link: {_quoted(about.license or '')}")
     elif about.license and re.fullmatch(r"[\w.+-]+", about.license, re.ASCII):
         yield f"license: {json.dumps(about.license.lower())}"
     elif about.license:  # the Hub refuses other characters
@@ -240,7 +241,7 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
         yield from ("configs:", "- config_name: default", "  data_files:")
         for split in (split for split in splits if len(split.shards)):
             yield from (f'  - split: "{split.name}"', f'    path: "data/{split.name}-*"')  # YAML's no is false
-    yield from ("---", "", f"# {title}", "", *([about.description, ""] if about.description else []))
+    yield from ("---", "", f"# {_plain(title)}", "", *([about.description, ""] if about.description else []))
     yield from (f"{_counts(manifest)}, {size_text(sum(split.size for split in splits))}.", "")
     yield from _table(["split", "images", "bytes"], [[split.name, split.records, split.size] for split in splits])
     for key, names in schema.class_names.items():
@@ -253,12 +254,13 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
     if manifest.rejected:
         codes = ", ".join(f"{count:,} {code}" for code, count in manifest.rejected.items())
         yield from (f"Left out in the conversion, as they could not be used: {codes}.", "")
+    fence = "`" * (1 + max(2, *map(len, re.findall("`*", about.citation or ""))))
     texts = {
         "Read it": ["```python", "import shardfeed", "", 'data = shardfeed.open("DIR")', "```"],
-        "Sources": [f"- {source}" for source in about.sources],
-        "Made by": [f"- {name}" for name in (*about.creators, *about.organizations)],
-        "License": [about.license] if about.license else [],
-        "Citation": ["```bibtex", about.citation, "```"] if about.citation else [],
+        "Sources": ["- " + "\n  ".join(source.splitlines()) for source in about.sources],
+        "Made by": [f"- {_plain(name)}" for name in (*about.creators, *about.organizations)],
+        "License": [about.license if _is_url(about.license) else _plain(about.license)] if about.license else [],
+        "Citation": [f"{fence}bibtex", about.citation, fence] if about.citation else [],
     }
     for heading, lines in texts.items():
         if lines:
@@ -267,11 +269,23 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """The lines of a table in Markdown, and an empty one."""
-    for row in (head, ["---", *["---:"] * (len(head) - 1)], *rows):
-        texts = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row)
-        cells = (re.sub(r"[\\|`*_<>\[\]]", r"\\\g<0>", text) for text in texts)
+    ruler = ["---", *["---:"] * (len(head) - 1)]
+    for row in (head, ruler, *rows):
+        cells = ruler if row is ruler else (f"{cell:,}" if isinstance(cell, int) else _plain(str(cell)) for cell in row)
         yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def _quoted(text: str) -> str:
+    """A text as JSON that is YAML, too, which refuses some characters, and takes others for the end of a line."""
+    written = json.dumps(text, ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda one: f"\\u{ord(one[0]):04x}", written)
+
+
+def _plain(text: str) -> str:
+    """A text on one line of a card, in which nothing is markup."""
+    escaped = re.sub(r"[\\|`*_<>\[\]&~$]", r"\\\g<0>", " ".join(text.split()))
+    return re.sub(r"^(\d*)([-+#.)=:])", r"\1\\\2", escaped)
 
 
 def _counts(manifest: Manifest) -> str:

@@ -1,8 +1,10 @@
 """croissant.json and the dataset card: what they say, and the programs that read them."""
 
 import hashlib
+import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -203,6 +205,29 @@ def test_a_class_name_is_no_markup(tmp_path: Path) -> None:
     convert(source, tmp_path / "out", workers=1)
     card(tmp_path / "out")
     assert r"| \<b\>\*a\*\|\`b\` | 1 |" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_texts_are_what_was_given_whatever_markup_they_have(copy: Path) -> None:
+    markdown = pytest.importorskip("markdown_it", reason="a parser of Markdown, of the extra docs")
+    title, citation = "# A*b*\n---\nlicense: x\u2028\x9bend\x7f", "@a{x,\n```\n# not\n````\n}"
+    names = ["1. FC Koeln", "- x", "# y", "<script>alert(1)</script>", "a\n\n# b", "a_b_c &lt;"]
+    sources = ["a meadow\n- in May\n\nand June", "https://example.com/a_b_c", "[a wood](https://example.com)"]
+    card(copy, CardOptions(title=title, citation=citation, creators=names, sources=sources, license="CC *BY*"))
+    assert head(copy)["pretty_name"] == title
+    body = (copy / "README.md").read_text().split("---\n", 2)[2]
+    page = markdown.MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
+    assert re.findall("<h1>(.*)</h1>", page) == ["# A*b* --- license: x \x9bend\x7f"]
+    assert re.findall("<h2>(Sources|Made by|License|Citation)</h2>", page) == [
+        *("Sources", "Made by", "License", "Citation")
+    ]
+    of_sources, of_makers = page.split("<h2>Sources</h2>")[1].split("<h2>Made by</h2>")
+    assert of_sources.count("<p>") == 4, "of three items, one with a list and two paragraphs"
+    assert [html.unescape(one) for one in re.findall("<li>(.*)</li>", of_makers)] == [
+        *(" ".join(name.split()) for name in names)
+    ]
+    assert f'<code class="language-bibtex">{html.escape(citation)}\n</code>' in page
+    assert "<p>CC *BY*</p>" in page
+    assert page.count("<table>") == 2
 
 
 def test_text_that_utf_8_cannot_store_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
