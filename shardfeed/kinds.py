@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from shardfeed.annotations import (
     BOX,
     CAPTION,
@@ -159,3 +161,9 @@ def objects_problem(values: Mapping[str, Sequence[Any]], schema: Schema) -> str:
             if not 0 <= least < most <= 1:  # NaN is refused, too
                 return f"object {i} has {low} {least:g} and {high} {most:g}, expected 0 <= min < max <= 1"
     return next((problem for kind in OF_OBJECTS if (problem := kind.problem(values, kind.each(schema.keypoints)))), "")
+
+
+def polygon_areas(points: np.ndarray) -> np.ndarray:
+    """Areas, float64 [n], of polygons [n, K, 2]."""
+    (x, y), (after_x, after_y) = np.moveaxis(points, -1, 0), np.moveaxis(np.roll(points, -1, axis=1), -1, 0)
+    return np.abs((x * after_y - after_x * y).sum(axis=-1)) / 2

@@ -18,7 +18,7 @@ from shardfeed.converters.existing.dataset_source import (
 )
 from shardfeed.converters.existing.making import MakingOptions, convert_anew, make_dataset
 from shardfeed.converters.existing.record_change import RecordChange
-from shardfeed.converters.existing.split import numbered
+from shardfeed.converters.existing.renumber import numbered
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.options import Out, Renumber, Seed
 from shardfeed.converters.report import Report

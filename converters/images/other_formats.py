@@ -14,19 +14,11 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from shardfeed.converters.images.exif import ORIENTATION_TAG, read_orientation
 from shardfeed.converters.images.options import WHITE, Change, Rgb
-from shardfeed.converters.images.other_headers import (
-    check_avif,
-    check_first_page,
-    check_gif,
-    check_jpeg2000,
-    check_webp,
-    has_only_overviews,
-    read_bands,
-    white_is_zero,
-)
+from shardfeed.converters.images.other_headers import check_avif, check_gif, check_jpeg2000, check_webp
 from shardfeed.converters.images.pixels import gray_or_rgb, kept_depth, strict_decoding
 from shardfeed.converters.images.pnm import load_pnm
 from shardfeed.converters.images.sniff import Kind
+from shardfeed.converters.images.tiff import check_first_page, has_only_overviews, read_bands, white_is_zero
 from shardfeed.converters.rejects import RejectCode, RejectedError, check_size
 from shardfeed.errors import MissingExtraError, needing_extra
 

@@ -407,9 +407,3 @@ def encode_jpeg(pixels: Image.Image, quality: int, *, half_chroma: bool, interva
     subsampling = "4:2:0" if half_chroma else "4:4:4"
     pixels.save(out, format="JPEG", quality=quality, subsampling=subsampling, restart_marker_blocks=interval)
     return out.getvalue()
-
-
-def polygon_areas(points: np.ndarray) -> np.ndarray:
-    """Areas, float64 [n], of polygons [n, K, 2]."""
-    (x, y), (after_x, after_y) = np.moveaxis(points, -1, 0), np.moveaxis(np.roll(points, -1, axis=1), -1, 0)
-    return np.abs((x * after_y - after_x * y).sum(axis=-1)) / 2

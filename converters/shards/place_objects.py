@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, OBJECT_TEXT
-from shardfeed.converters.images.pixels import Placement, is_upright, polygon_areas
+from shardfeed.converters.images.pixels import Placement, is_upright
 from shardfeed.converters.images.store import StoredImage
 from shardfeed.converters.rejects import Account, AnnotationCode, BadAnnotationError, LeftOut, RejectCode, RejectedError
 from shardfeed.converters.shards.object_masks import draw_mask, encode_mask
 from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import UsageError, escape, name_text
-from shardfeed.kinds import OF_OBJECTS, POINTS, RecordKind
+from shardfeed.kinds import OF_OBJECTS, POINTS, RecordKind, polygon_areas
 from shardfeed.schema import Schema, Value
 from shardfeed.text import number
 

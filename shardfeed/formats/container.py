@@ -26,7 +26,7 @@ from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardVi
 from shardfeed.schema import ENCODED, LABEL, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory
-from shardfeed.storage.storage import FileInfo, OpenFile, Part, Storage, pieces
+from shardfeed.storage.storage import Buffer, FileInfo, OpenFile, Part, Storage, pieces
 
 _REMEDY = "restore it from a copy, or convert again"
 LINE = np.dtype(
@@ -123,7 +123,7 @@ class ContainerView:
         """Return, for each group of records, a part of the shard's file and one of its index."""
         return [part for group in self._groups(row, row + count) for part in self._parts(file, *group)]
 
-    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
+    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[Buffer]) -> list[bytes]:
         groups = zip(self._groups(row, row + count), data[::2], data[1::2], strict=True)
         return [payload for group, image, rest in groups for payload in self._joined(file, *group, image, rest)]
 
@@ -139,7 +139,7 @@ class ContainerView:
         end = int(self._lines["offset"][last - 1]) + int(self._lines["size"][last - 1])
         return Part(file.data, start, end - start), Part(file.index, begin, int(self._starts[last]) - begin)
 
-    def _joined(self, file: OpenFile, row: int, end: int, data: bytes, pieces: bytes) -> list[bytes]:
+    def _joined(self, file: OpenFile, row: int, end: int, data: Buffer, pieces: Buffer) -> list[bytes]:
         """Join the payloads of records `row` up to `end`: images from `data`, the rest from `pieces`."""
         lines = self._lines[row:end].tolist()
         first = lines[0][0]
@@ -156,7 +156,7 @@ class ContainerView:
             payloads.append(payload)
         return payloads
 
-    def _without_headers(self, data: bytes, offset: int) -> bytes:
+    def _without_headers(self, data: Buffer, offset: int) -> bytes:
         """Remove the headers at multiples of the block from the bytes of a record."""
         parts, at = [], 0
         while at < len(data):

@@ -15,7 +15,7 @@ import numpy as np
 
 from shardfeed.errors import RecordError
 from shardfeed.schema import Dtype, Schema, Value
-from shardfeed.storage.storage import FileInfo, OpenFile, Part, Storage
+from shardfeed.storage.storage import Buffer, FileInfo, OpenFile, Part, Storage
 
 Decoded = list[bytes] | np.ndarray  # bytes: a list; float32 and int64: a 1-D array
 Fields = Mapping[str, tuple[Dtype, Decoded]]  # feature key -> dtype and values of a record
@@ -108,7 +108,7 @@ class ShardView(Protocol):
         """Return the parts of files with `count` records from `row` on, for a storage that reads many at once."""
         ...
 
-    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
+    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[Buffer]) -> list[bytes]:
         """Return the same as `read`, from the bytes of all `parts`."""
         ...
 

@@ -37,9 +37,8 @@ from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardVi
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
-from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Part, Storage, pieces
+from shardfeed.storage.storage import LOCAL, Buffer, FileInfo, OpenFile, Part, Storage, pieces
 
-Buffer = bytes | memoryview
 Framed = Sequence[bytes]  # a record as in its shard file: consecutive buffers
 
 _REMEDY = "`shardfeed rebuild DIR` restores it"
@@ -450,11 +449,11 @@ class _View:
         spans = (self._offsets[[first, last]].tolist() for first, last in pieces(self._offsets, row, row + count))
         return [Part(file, start, end - start) for start, end in spans]
 
-    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[bytes]) -> list[bytes]:
+    def cut(self, file: OpenFile, row: int, count: int, data: Sequence[Buffer]) -> list[bytes]:
         groups = zip(pieces(self._offsets, row, row + count), data, strict=True)
         return [payload for (first, last), read in groups for payload in self._unframed(file, first, last, read)]
 
-    def _unframed(self, file: OpenFile, first: int, last: int, data: bytes) -> list[bytes]:
+    def _unframed(self, file: OpenFile, first: int, last: int, data: Buffer) -> list[bytes]:
         """Return the payloads of records `first` up to `last` from their frames, `data`."""
         offsets = self._offsets[first : last + 1].tolist()
         payloads: list[bytes] = []

@@ -27,11 +27,11 @@ from shardfeed import processes
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
 from shardfeed.storage.hub import authorization, files_below, files_url, size_of
 from shardfeed.storage.redirects import Guard, guard
-from shardfeed.storage.storage import READ_BYTES, Entry, OpenFile, Part
+from shardfeed.storage.storage import READ_BYTES, Buffer, Entry, OpenFile, Part
 from shardfeed.text import number as counted
 
 _SCHEMES = ("s3", "gs", "az", "http", "https")
-_WEB = ("http", "https", "hf")  # without a listing
+_WEB = ("http", "https", "hf")  # asked by HTTP alone: without a bucket's credentials, and without its listing
 _ENDPOINTS = {  # variables of the environment
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "gs": ("GOOGLE_BASE_URL",),
@@ -101,7 +101,7 @@ _PASSING = (
 _OUTAGE = re.compile("HTTP status (5|408|429)|no response|the connection|the server refuses|no server")
 _REPLACED = "replaced since it was opened", "open the dataset again"
 
-Buffer = Any  # bytes, or what has the buffer protocol
+Received = Any  # bytes, or what has the buffer protocol
 # ETag, or None; time of the last change if there is no ETag; bytes.
 Version = tuple[str | None, object, int]
 
@@ -262,7 +262,7 @@ class ObjectStorage:
     def _of_commit(self, size: int) -> Version:
         return None, self.root, size
 
-    def read_many(self, parts: Sequence[Part]) -> list[bytes]:
+    def read_many(self, parts: Sequence[Part]) -> Sequence[Buffer]:
         """The bytes of parts of files, in their order, up to 32 requests at a time; see `Storage`."""
         if len(parts) == 1:
             return [_read(parts[0])]
@@ -352,13 +352,13 @@ class ObjectStorage:
             left = _DEADLINE_SECONDS - (time.monotonic() - begun)
 
 
-def _read(part: Part) -> Any:
+def _read(part: Part) -> Buffer:
     """The bytes of a part; a view of obstore's buffer, if they took one request."""
     found = list(buffers(part))
     return memoryview(found[0]) if len(found) == 1 else b"".join(found)
 
 
-def buffers(part: Part) -> Iterator[Buffer]:
+def buffers(part: Part) -> Iterator[Received]:
     """Return the bytes of a part in pieces, without a copy if they come from an object store. Raises OSError."""
     if isinstance(part.file, _Object):
         yield from part.file.pieces(part.start, part.start + part.size)
@@ -397,12 +397,12 @@ class _Object:
             return self._content[start:end]
         return b"".join(self.pieces(start, end))
 
-    def pieces(self, start: int, end: int) -> Iterator[Buffer]:
+    def pieces(self, start: int, end: int) -> Iterator[Received]:
         """The bytes from `start` to `end`, with one request per 12 MB."""
         for at in range(start, end, READ_BYTES):
             yield self._get((at, min(at + READ_BYTES, end)))
 
-    def _get(self, span: tuple[int, int] | None) -> Buffer:
+    def _get(self, span: tuple[int, int] | None) -> Received:
         import obstore
         from obstore import exceptions
 
@@ -410,7 +410,7 @@ class _Object:
         if self._etag is not None:
             options["if_match"] = self._etag
 
-        def request(store: Any) -> Buffer:
+        def request(store: Any) -> Received:
             got = obstore.get(store, self._storage.key(self.path), options=options)
             self._bind(self._storage.version_of(got.meta))
             data = got.bytes()  # obstore's own buffer: a copy would take four times as long as the request

@@ -56,6 +56,9 @@ class OpenFile(Protocol):
         ...
 
 
+Buffer = bytes | memoryview
+
+
 class Part(NamedTuple):
     """`size` bytes of an open file from `start` on."""
 
@@ -114,10 +117,10 @@ class Storage(Protocol):
         """The `version` of the file that has this path now. Raises as `open`."""
         ...
 
-    def read_many(self, parts: Sequence[Part]) -> list[bytes]:
+    def read_many(self, parts: Sequence[Part]) -> Sequence[Buffer]:
         """The bytes of parts of files of this storage, in their order; a remote one has many requests under way.
 
-        It may return views of its buffers (memoryview) instead of copies.
+        It may return views of its buffers instead of copies.
         """
         ...
 

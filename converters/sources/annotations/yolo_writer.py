@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, OBJECT_AREA, OBJECT_LABEL
-from shardfeed.converters.images.pixels import polygon_areas
 from shardfeed.converters.sources.annotations.yolo_reader import label_keys
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
@@ -26,7 +25,7 @@ from shardfeed.converters.sources.export_format import (
     object_keys,
 )
 from shardfeed.errors import check_extra
-from shardfeed.kinds import AREAS, KEYPOINTS, ROTATED
+from shardfeed.kinds import AREAS, KEYPOINTS, ROTATED, polygon_areas
 
 
 class YoloFormat(ExportFormat):

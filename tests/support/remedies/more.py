@@ -168,7 +168,7 @@ def datasets_to_merge(box: Box) -> None:
 
 
 @advises(
-    "converters/existing/split.py: --renumber assigns new ids in such splits",
+    "converters/existing/renumber.py: --renumber assigns new ids in such splits",
     "merge a b new",
     Way("--renumber", 8),
 )
