@@ -166,15 +166,13 @@ def mix(
 
     Args:
         parts: pairs of a split and its weight, a number above 0; with `weights`, splits.
-        weights: the weights of all splits by the step from which on they hold, counted over the whole run, from 0. A
-            weight of 0 leaves a split out. The samples of a split that were used before such a step are used again only
-            after all others of this split. `Position.continued_with` continues a run with weights from a later step.
+        weights: the weights of all splits by the step of the run from which on they hold; 0 leaves a split out. What
+            was used of a split before is used again only after the rest. See also `Position.continued_with`.
 
     Raises:
         UsageError: if there are no parts, if a part is empty or its weight is not above 0 (with `weights`, at no step),
             if steps do not begin at 0 and ascend, if the class names of a shared label, of keypoints or of segmentation
-            masks differ (a number would have two meanings), if the parts share no feature, or if one that joins later
-            lacks a feature that the first ones share.
+            masks differ (a number would have two meanings), or if the parts share no feature, or not all of the first.
 
     Example:
         both = mix([(flowers["train"], 3), (plants["train"], 1)])

@@ -6,7 +6,7 @@ would silently repeat some samples and skip others.
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
@@ -23,7 +23,6 @@ _FORMAT = 1
 _LONG = 60  # characters of a value shown in an error
 
 _OF_EVERY_ORDER = {field.name for field in fields(Order)}
-_COMMON = ("batch_size", "epoch_samples", "seed")  # which a run keeps
 
 
 ORDERS: Mapping[str, type[Order]] = {
@@ -123,19 +122,17 @@ class Position:
             batches = array_batches(more, batch_size=256, image_size=224, seed=7)
             batches.seek(Position.load("position.json").continued_with(batches.order))
         """
-        if differing := [name for name in _COMMON if getattr(self.order, name) != getattr(order, name)]:
-            remedy = "a run keeps its seed, its batch size and, by order=Global(epoch_samples=...), its epochs"
-            raise OrderMismatchError(place, _changes(self, order, differing), remedy)
         if (first := self._leaves(order)) is not None:
-            problem = f"step {self.step} was saved in an order of other samples from step {first} on"
             remedy = f"let new weights begin at step {self.step}"
             if first == 0:
-                remedy = "give `mix` the splits and the weights of the run for step 0, and splits that join after them"
+                remedy = "a run keeps seed, batch_size, epoch_samples, and the splits and weights of step 0"
+            changes = "; ".join(self._changes(order).values())
+            problem = f"step {self.step} was saved with other samples from step {first} on: {changes}"
             raise OrderMismatchError(place, problem, remedy)
         return Position(self.step, order)
 
     def _leaves(self, order: Order) -> int | None:
-        """The first step, of those done, of which `order` has other samples, if the rest is the same; None: none."""
+        """The first step, of those done, of which `order` has other samples; None if there is none."""
         pairs = zip_longest(self.order.until(self.step), order.until(self.step), fillvalue=(self.step, None))
         return next((min(saved[0], wanted[0]) for saved, wanted in pairs if saved != wanted), None)
 
@@ -144,24 +141,23 @@ class Position:
 
         If not, raise OrderMismatchError, which names the differences.
         """
-        saved, wanted = self.order.to_json(), order.to_json()
-        differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
-        if not differing:
+        if not (changes := self._changes(order)):
             return
         remedy = "give the same dataset and arguments, or start training from scratch"
-        if not {*differing} & _OF_EVERY_ORDER and (given := _argument(self.order)):
+        if not {*changes} & _OF_EVERY_ORDER and (given := _argument(self.order)):
             remedy = f"give order={given}: its default depends on the machine's memory and on the dataset's storage"
-        if differing == ["parts"]:
+        if [*changes] == ["parts"]:
             remedy = 'a run in the stream order keeps its number of workers; order="global" allows any number'
-        if not {*differing} & {*_COMMON} and self._leaves(order) is None:
+        if self._leaves(order) is None:
             remedy = "position.continued_with(order) goes on with other weights or more parts"
-        raise OrderMismatchError(place, _changes(self, order, differing), remedy)
+        problem = f"step {self.step} was saved with another order: {'; '.join(changes.values())}"
+        raise OrderMismatchError(place, problem, remedy)
 
-
-def _changes(position: Position, order: Order, differing: Iterable[str]) -> str:
-    saved, wanted = position.order.to_json(), order.to_json()
-    changes = "; ".join(f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing)
-    return f"step {position.step} was saved with another order: {changes}"
+    def _changes(self, order: Order) -> dict[str, str]:
+        """What differs in another order, by the name of the field."""
+        saved, wanted = self.order.to_json(), order.to_json()
+        differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
+        return {key: f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing}
 
 
 def _argument(order: Order) -> str:

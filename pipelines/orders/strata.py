@@ -120,15 +120,14 @@ class PhasedOrder(IndexedOrder):
     quotas: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        if not len(self.starts) == len(self.datasets) == len(self.quotas) or sum(self.strata) != self.samples:
-            raise ValueError("expected a step, a fingerprint and quotas for each phase, and strata of all samples")
-        if self.starts[:1] != (0,) or any(second <= first for first, second in pairwise(self.starts)):
-            raise ValueError(f"expected steps that begin at 0 and ascend, got {self.starts[:8]}")
-        _ = self._phases  # which check their own numbers
+        ascend = self.starts[:1] == (0,) and all(first < second for first, second in pairwise(self.starts))
+        if not ascend or sum(self.strata) != self.samples:
+            raise ValueError("expected steps that begin at 0 and ascend, and strata that hold all samples")
+        _ = self._phases  # their own numbers are checked, and that there are as many of all
 
     def __str__(self) -> str:
         phases = [f"from step {start:,} on {phase.shares}" for start, phase in self._phases]
-        return "; ".join([super().__str__(), *phases])
+        return "; ".join((super().__str__(), *phases))
 
     def until(self, step: int) -> list[tuple[int, Order]]:
         return [(start, phase) for start, phase in self._phases if start < max(step, 1)]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zlib
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from datasets import scenes
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import Global, Position, array_batches, eval_array_batches, keras_batches, train_batches
+from shardfeed.pipelines import Global, Position, array_batches, eval_array_batches, keras_batches, mix, train_batches
 from shardfeed.readers import Dataset
 
 from repository import ROOT, SUPPORT
@@ -149,6 +150,21 @@ def test_a_fit_from_within_an_epoch_ends_with_it(shapes: str) -> None:
     model.fit(train, epochs=1, shuffle=False, verbose=0)  # as the advice says
     model.fit(train, initial_epoch=1, epochs=3, shuffle=False, verbose=0)
     assert int(model.optimizer.iterations) - begun == 2 + 14
+
+
+def test_a_run_continues_with_other_weights(shapes: str) -> None:
+    """Each batch that Keras asks for, before and after, is that of the order with both weights."""
+    data, options = shardfeed.open(shapes), {"batch_size": 24, "image_size": 24}
+    parts = [data["train"], data["validation"]]
+    before = array_batches(mix([(parts[0], 3), (parts[1], 1)]), **options)
+    after = array_batches(mix(parts, {0: (3, 1), 5: (1, 1)}), **options)
+    after.seek(Position(5, before.order).continued_with(after.order))
+    found = [batch[1].tolist() for batch in islice(before.rest_of_epoch(0), 5)]
+    train = keras_batches(after)
+    assert train.workers == 1  # as a fit asks before it begins
+    found += [train[number][1].tolist() for number in range(train.num_batches)]
+    labels = np.concatenate([part.column("image/class/label") for part in parts])
+    assert found == [labels[after.order.batch(step)].tolist() for step in range(len(after))]
 
 
 def test_channels_first_is_refused(shapes: str) -> None:

@@ -15,7 +15,7 @@ import shardfeed
 from shardfeed import array_batches
 from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.errors import OrderMismatchError, UsageError
-from shardfeed.pipelines import Cache, Global, Position, Ranks, cached, mix, order_samples
+from shardfeed.pipelines import Global, Position, Ranks, cached, mix, order_samples
 from shardfeed.pipelines.orders.arithmetic import apportion
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.orders.position import order_from_json
@@ -87,7 +87,7 @@ def test_quotas_of_each_batch_and_no_sample_again_early(order: PhasedOrder, step
 
 @pytest.mark.long
 @given(phased(), st.integers(0, 200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_many_orders(order: PhasedOrder, step: int) -> None:
     check_order(order, step)
 
@@ -116,7 +116,7 @@ def test_an_order_continued_is_the_same_before_and_its_own_line_after(
         for epoch in range(done // order.steps_per_epoch + 1):
             positions = np.arange(min(order.epoch_samples, done * order.batch_size - epoch * order.epoch_samples))
             assert after.draw(epoch, positions).indices.tolist() == before.draw(epoch, positions).indices.tolist()
-        with pytest.raises(OrderMismatchError, match=f"other samples from step {done} on"):
+        with pytest.raises(OrderMismatchError, match=f"with other samples from step {done} on"):
             Position(done + 1, before).continued_with(after)
 
 
@@ -175,14 +175,17 @@ def test_what_a_run_saved_before_phases_existed_continues(flowers: Dataset) -> N
 @pytest.mark.parametrize(
     ("made", "problem"),
     [
-        (lambda parts: ordered(mix(parts, {0: (3, 1), 40: (1, 1)}), seed=8), "seed was 7, now 8; a run keeps its seed"),
+        (lambda parts: ordered(mix(parts, {0: (3, 1), 40: (1, 1)}), seed=8), "seed was 7, now 8.*; a run keeps seed"),
         (lambda parts: ordered(mix(parts, {0: (3, 1), 40: (1, 1)}), batch_size=4), "batch_size was 8, now 4"),
         (lambda parts: ordered(mix(parts, {0: (3, 1), 40: (1, 1)}), epoch_samples=80), "epoch_samples was .*, now 80"),
         (
             lambda parts: ordered(mix(parts, {0: (3, 1), 39: (1, 1)})),
-            "from step 39 on; let new weights begin at step 40",
+            "from step 39 on: .*; let new weights begin at step 40",
         ),
-        (lambda parts: ordered(mix(parts, {0: (2, 1), 40: (1, 1)})), "from step 0 on; give `mix` the splits and the w"),
+        (
+            lambda parts: ordered(mix(parts, {0: (2, 1), 40: (1, 1)})),
+            "step 0 on: .*; a run keeps seed, .* of step 0",
+        ),
         (lambda parts: ordered(mix([*parts][::-1], {0: (1, 3), 40: (1, 1)})), "from step 0 on"),
         (lambda parts: ordered(mix([(parts[0], 1)]), epoch_samples=176), "from step 0 on"),
     ],
@@ -289,14 +292,12 @@ def lives(flowers: Dataset, change: Callable[[Split], Split] = lambda part: part
 
 
 @pytest.mark.promise(29)
-@pytest.mark.parametrize("cache", [None, Cache, pytest.param("limit", marks=pytest.mark.long)])
+@pytest.mark.parametrize("copied", [False, True])
 def test_arrays_killed_and_continued_twice_on_other_numbers_of_ranks(
-    flowers: Dataset, tmp_path: Path, cache: Any
+    flowers: Dataset, tmp_path: Path, copied: bool
 ) -> None:
     def change(part: Split) -> Split:
-        if cache is None:
-            return part
-        return cached(part, Cache(tmp_path / "cache", limit=1 << 24 if cache == "limit" else None))
+        return cached(part, tmp_path / "cache") if copied else part
 
     found: list[list[bytes]] = []
     for life, (mixture, start, end) in enumerate(lives(flowers, change)):
