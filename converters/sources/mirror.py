@@ -11,10 +11,11 @@ import io
 import os
 import weakref
 from collections.abc import Container, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from shardfeed.annotations import Raster
 from shardfeed.converters.sources.files.listing import Choice, Globs, is_hidden
@@ -37,6 +38,7 @@ _MORE_ROOM = f"name a folder with more room: TMPDIR=DIR, or leave files out: {ar
 # Files that name images beside them, so that their folder is listed, too.
 _LISTS = (".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ".jsonl", ".ndjson", ".json", ".xml", ".yaml", ".yml")
 _SMALL = 16 << 20  # bytes of such a file beside the given one, which may name it
+_T = TypeVar("_T")
 
 
 class _FileToCopy(NamedTuple):
@@ -126,16 +128,15 @@ class Mirror:
     def _list(self, storage: ObjectStorage, address: str, copies: list[_FileToCopy]) -> int:
         """Create the files below a prefix, and add other files than images to `copies`. Returns the number of files."""
         count = 0
-        for page in storage.below(address, partial(_names, storage, address)):
+        for page in _one_ahead(storage.below(address, partial(_names, storage, address))):
             for name, size, version in page:
                 key = os.fsencode(name[len(storage.key(address)) :].lstrip("/"))
-                one = _FileToCopy(f"{storage.root}/{name}", size, version_number(version), "")
-                one = one._replace(path=self.path_of(one.address))
+                there = f"{storage.root}/{name}"
+                one = _FileToCopy(there, size, version_number(version), self.path_of(there))
                 if not self._make_empty_file(one):
                     continue
                 count += 1
-                passed_over = any(map(is_hidden, key.split(b"/"))) or self._choice.leaves_out(key)
-                if not (read_in_place(name.encode()) or passed_over):
+                if not (read_in_place(key) or any(map(is_hidden, key.split(b"/"))) or self._choice.leaves_out(key)):
                     copies.append(one)
                 if not count % EVERY:
                     report_progress("listing", count)
@@ -239,6 +240,15 @@ def _opened(root: bytes, copies: Container[bytes], path: bytes) -> BinaryIO | No
     if path in copies or not os.path.isfile(path):
         return None
     return io.BufferedReader(Ranges(path, root))  # type: ignore[return-value]  # as files are
+
+
+def _one_ahead(pages: Iterator[_T]) -> Iterator[_T]:
+    """The same pages, each of which is asked for while the one before is used."""
+    with ThreadPoolExecutor(1, "shardfeed-list") as pool:
+        coming = pool.submit(next, pages, None)
+        while (page := coming.result()) is not None:
+            coming = pool.submit(next, pages, None)
+            yield page
 
 
 def _names(storage: ObjectStorage, address: str) -> list[str]:

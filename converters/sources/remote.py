@@ -13,6 +13,7 @@ import io
 import os
 import re
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -119,6 +120,9 @@ def wait_for(contents: Iterable[Any], alive: Callable[[], object]) -> None:
         alive()
 
 
+_making = threading.Lock()
+
+
 @lru_cache(64)
 def _storage(root: str) -> "ObjectStorage":
     from shardfeed.storage.objects import ObjectStorage  # not above: local sources need no client
@@ -128,7 +132,9 @@ def _storage(root: str) -> "ObjectStorage":
 
 def storage_of(address: str) -> "ObjectStorage":
     """The bucket or server of a URL; of the Hub's, one with a commit. Raises UsageError, MissingExtraError."""
-    return _storage(rooted(address)[0])
+    root = rooted(address)[0]
+    with _making:  # else each thread of a process that begins would make clients, and connections, of its own
+        return _storage(root)
 
 
 def _fetch(content: Any, max_bytes: int) -> bytes:

@@ -5,7 +5,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,17 @@ def test_by_the_command_line(bucket: Bucket, photos: Path, tmp_path: Path) -> No
     for secret in (SECRET, KEY, str(tmp_path / "temporary")):
         assert secret not in done.stdout + done.stderr + (tmp_path / "log").read_text()
         assert secret.encode() not in written
+
+
+def test_threads_that_begin_together_share_clients_and_connections() -> None:
+    together = threading.Barrier(32)
+
+    def begin(_: int) -> object:
+        together.wait(60)
+        return remote.storage_of("s3://bucket-of-threads/a.jpg")
+
+    with ThreadPoolExecutor(32) as pool:
+        assert len(set(map(id, list(pool.map(begin, range(32)))))) == 1
 
 
 @pytest.mark.parametrize("fault", ["503", "cut"])
