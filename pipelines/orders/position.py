@@ -154,7 +154,7 @@ class Position:
         raise OrderMismatchError(place, problem, remedy)
 
     def _changes(self, order: Order) -> dict[str, str]:
-        """What differs in another order, by the name of the field."""
+        """The fields that differ in another order: by name, how."""
         saved, wanted = self.order.to_json(), order.to_json()
         differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
         return {key: f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing}

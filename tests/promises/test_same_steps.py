@@ -23,7 +23,7 @@ from buckets import KEY, SECRET, bucket_behind
 from decoding_paths import COMPILED, PYTHON, built, path_taken
 from gcs import gcs_server
 from seaweed import seaweed
-from steps import OPTIONS, ORDERS, SIZE, digest, steps_of
+from steps import OPTIONS, ORDERS, SIZE, digest, samples_of, steps_of
 from web_server import web_server
 
 SCRIPT = Path(__file__).parents[1] / "support" / "steps.py"
@@ -37,6 +37,7 @@ CASES = [
     ("tensorflow", "stream", {1: ("s3", "disk"), 2: ("disk", "gs"), 3: ("gs", "http"), 4: ("http", "s3")}),
     ("numpy", "blocks", {1: ("s3", "disk"), 2: ("http", "gs"), 3: ("disk", "s3"), 4: ("gs", "http")}),
     ("numpy", "global", {1: ("disk", "s3"), 2: ("s3", "disk"), 4: ("gs", "disk")}),
+    ("numpy", "mixed", {1: ("s3", "disk"), 2: ("disk", "http")}),
     ("threads", "blocks", {1: ("gs", "disk"), 2: ("s3", "http"), 3: ("disk", "gs"), 4: ("http", "s3")}),
     ("threads", "global", {1: ("s3", "gs"), 2: ("disk", "s3"), 4: ("s3", "disk")}),
     ("fork", "blocks", {1: ("http", "gs"), 2: ("s3", "disk"), 3: ("disk", "http"), 4: ("gs", "s3")}),
@@ -64,12 +65,13 @@ def addresses(flowers: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def of_one_process(flowers: Dataset, order: str) -> list[Any]:
     """TensorFlow's batches, read from the disk by one process without a stop."""
     options: dict[str, Any] = {"image_size": SIZE, "order": ORDERS[order], "start_step": 0}
-    batches = shardfeed.train_batches(flowers["train"], **OPTIONS, **options)
+    batches = shardfeed.train_batches(samples_of(flowers.directory, order), **OPTIONS, **options)
     return list(batches.take(STEPS).as_numpy_iterator())
 
 
+@pytest.mark.promise(29)
 @pytest.mark.promise(53)
-@pytest.mark.parametrize("order", ["global", "blocks"])
+@pytest.mark.parametrize("order", ["global", "blocks", "mixed"])
 def test_the_same_bytes_from_each_loader(flowers: Dataset, order: str) -> None:
     """Each goes on from the position of the one before, on other ranks, without the compiled module or with it."""
     pytest.importorskip("cv2")

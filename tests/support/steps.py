@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import shardfeed
-from shardfeed.pipelines import Blocks, Global, Position, Ranks, Stream
+from shardfeed.pipelines import Blocks, Global, Position, Ranks, Stream, mix
 
 SIZE = 32
 OPTIONS: dict[str, Any] = {"batch_size": 12, "seed": 5}
@@ -25,8 +25,22 @@ ORDERS = {
     "global": Global(),
     "blocks": Blocks(buffer=60, block_bytes=14_000),  # three windows of the 161 records
     "stream": Stream(buffer=60),
+    "mixed": Global(epoch_samples=60),  # of a mixture that a run goes on with: see `samples_of`
 }
 Step = tuple[int, list[Any], str]  # its number, the shares (images, labels) of this process, the position after it
+
+
+def samples_of(address: str, order: str, *, begun: bool = True) -> Any:
+    """The samples of a run; if it has begun with two parts of a mixture, those with which it goes on."""
+    data = shardfeed.open(address)
+    if order != "mixed":
+        return data["train"]
+    parts = [data["train"][:50], data["validation"][:9], data["train"][50:90]]
+    return mix(parts, {0: (3, 1, 0), 3: (1, 1, 1), 7: (0, 1, 3)}) if begun else mix([(parts[0], 3), (parts[1], 1)])
+
+
+def continued(position: str, order: Any) -> Position:
+    return Position.from_json(position, "position").continued_with(order)
 
 
 def digest(images: Any, labels: Any) -> str:
@@ -35,7 +49,7 @@ def digest(images: Any, labels: Any) -> str:
     return hashlib.sha256(b"".join(repr((one.shape, one.dtype)).encode() + one.tobytes() for one in arrays)).hexdigest()
 
 
-def tensorflow_steps(order: Any, replicas: int, address: str, position: str | None) -> Iterator[Step]:
+def tensorflow_steps(order: str, replicas: int, address: str, position: str | None) -> Iterator[Step]:
     import tensorflow as tf
 
     from shardfeed.pipelines import distribute
@@ -44,31 +58,32 @@ def tensorflow_steps(order: Any, replicas: int, address: str, position: str | No
         strategy = tf.distribute.get_strategy()
     else:
         strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(replicas)])
-    feed = distribute(strategy, shardfeed.open(address)["train"], image_size=SIZE, order=order, **OPTIONS)
+    samples = samples_of(address, order, begun=position is not None)
+    feed = distribute(strategy, samples, image_size=SIZE, order=ORDERS[order], **OPTIONS)
     if position is not None:
-        feed = feed.at(position)
+        feed = feed.at(continued(position, feed.order).to_json())
     for step, (images, labels) in enumerate(feed.batches, feed.start_step):
         shares = zip(*map(strategy.experimental_local_results, (images, labels)), strict=True)
         yield step, list(shares), feed.position(step + 1)
 
 
-def array_steps(order: Any, rank: int, ranks: int, address: str, position: str | None) -> Iterator[Step]:
-    options = OPTIONS | {"image_size": SIZE, "order": order, "start_step": 0, "ranks": Ranks(rank, ranks)}
-    batches = shardfeed.array_batches(shardfeed.open(address)["train"], **options)
+def array_steps(order: str, rank: int, ranks: int, address: str, position: str | None) -> Iterator[Step]:
+    options = OPTIONS | {"image_size": SIZE, "order": ORDERS[order], "start_step": 0, "ranks": Ranks(rank, ranks)}
+    batches = shardfeed.array_batches(samples_of(address, order, begun=position is not None), **options)
     if position is not None:
-        batches.seek(Position.from_json(position, "position"))
+        batches.seek(continued(position, batches.order))
     for step, batch in enumerate(batches, batches.step):
         yield step, [batch], batches.position.to_json()
 
 
-def torch_steps(method: str, order: Any, rank: int, ranks: int, address: str, position: str | None) -> Iterator[Step]:
+def torch_steps(method: str, order: str, rank: int, ranks: int, address: str, position: str | None) -> Iterator[Step]:
     from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
 
-    split, crop = shardfeed.open(address)["train"], random_resized_crop(SIZE, antialias=False)
-    options = OPTIONS | {"image_transform": crop, "order": order, "start_step": 0, "ranks": Ranks(rank, ranks)}
-    loader = torch_loader(split, workers=2 if method == "threads" else Workers(1, start_method=method), **options)
+    samples, crop = samples_of(address, order, begun=position is not None), random_resized_crop(SIZE, antialias=False)
+    options = OPTIONS | {"image_transform": crop, "order": ORDERS[order], "start_step": 0, "ranks": Ranks(rank, ranks)}
+    loader = torch_loader(samples, workers=2 if method == "threads" else Workers(1, start_method=method), **options)
     if position is not None:
-        loader.load_state_dict({"position": position})
+        loader.load_state_dict({"position": continued(position, loader.order).to_json()})
     for step, (images, labels) in enumerate(loader, loader.step):
         yield step, [(images.permute(0, 2, 3, 1).numpy(), labels.numpy())], loader.state_dict()["position"]
 
@@ -76,10 +91,10 @@ def torch_steps(method: str, order: Any, rank: int, ranks: int, address: str, po
 def steps_of(name: str, order: str, rank: int, run: tuple[int, str, str | None]) -> Iterator[Step]:
     """The steps of a run: its ranks, or replicas, the dataset's address, and the position from where it goes on."""
     if name == "tensorflow":
-        return tensorflow_steps(ORDERS[order], *run)
+        return tensorflow_steps(order, *run)
     if name == "numpy":
-        return array_steps(ORDERS[order], rank, *run)
-    return torch_steps(name, ORDERS[order], rank, *run)
+        return array_steps(order, rank, *run)
+    return torch_steps(name, order, rank, *run)
 
 
 def main(name: str, order: str, rank: int, runs: list[tuple[int, str, str | None]]) -> None:
