@@ -126,7 +126,8 @@ class Position:
             remedy = f"let new weights begin at step {self.step}"
             if first == 0:
                 remedy = "a run keeps seed, batch_size, epoch_samples, and the splits and weights of step 0"
-            changes = "; ".join(self._changes(order).values())
+            then = [each.until(first + 1)[-1][1] for each in (self.order, order)]
+            changes = "; ".join(_changes(*then).values())
             problem = f"step {self.step} was saved with other samples from step {first} on: {changes}"
             raise OrderMismatchError(place, problem, remedy)
         return Position(self.step, order)
@@ -141,7 +142,7 @@ class Position:
 
         If not, raise OrderMismatchError, which names the differences.
         """
-        if not (changes := self._changes(order)):
+        if not (changes := _changes(self.order, order)):
             return
         remedy = "give the same dataset and arguments, or start training from scratch"
         if not {*changes} & _OF_EVERY_ORDER and (given := _argument(self.order)):
@@ -153,11 +154,12 @@ class Position:
         problem = f"step {self.step} was saved with another order: {'; '.join(changes.values())}"
         raise OrderMismatchError(place, problem, remedy)
 
-    def _changes(self, order: Order) -> dict[str, str]:
-        """The fields that differ in another order: by name, how."""
-        saved, wanted = self.order.to_json(), order.to_json()
-        differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
-        return {key: f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing}
+
+def _changes(order: Order, other: Order) -> dict[str, str]:
+    """The fields that differ in another order: by name, how."""
+    saved, wanted = order.to_json(), other.to_json()
+    differing = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
+    return {key: f"{key} was {_short(saved.get(key))}, now {_short(wanted.get(key))}" for key in differing}
 
 
 def _argument(order: Order) -> str:
