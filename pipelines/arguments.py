@@ -63,6 +63,12 @@ def views_crop(views: Sequence[RandomCrop], **others: Any) -> Crops:
     return Crops(tuple(views))
 
 
+def check_label(label: str | None) -> None:
+    """Raise UsageError if there is no label, of images with a single view."""
+    if label is None:
+        raise UsageError("label", "got None, which is for views", "give a key")
+
+
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function accepts this number of arguments; True if its signature is unknown."""
     called = getattr(function, "forward", function)  # of PyTorch's modules, as their __call__ takes anything
@@ -162,6 +168,7 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
     if schema.key(label) not in numbers:
         if not texts and not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
             remedy = "predict_batches and torch_predict_loader give images with their names, make_batches only images"
+            remedy += ", views with label=None (NumPy: features=[]) only views"
             raise UsageError("label", "this dataset has no label", remedy)
         problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
         remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"

@@ -17,6 +17,7 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
+    check_label,
     check_shared_batch,
     check_size,
     images_and_labels,
@@ -151,8 +152,8 @@ def torch_loader(
         given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
         made = GeometricTransform(views_crop(views, **given))
         image_transform, transform = (made, None) if label is not None else (None, made)
-    elif label is None:
-        raise UsageError("label", "got None, which is for views", "give a key")
+    else:
+        check_label(label)
     if gives_sizes(order) and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)

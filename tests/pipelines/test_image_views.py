@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.converters import ImageOptions, convert
+from shardfeed.converters import ImageOptions, LabelOptions, convert, open_source
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import Global, Position, Ranks, crop
 from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
@@ -118,12 +118,31 @@ def test_what_is_for_one_view_is_refused(photos: Path) -> None:
         (torch_loader, {**views, "decode": "like_cuda"}, "views"),
         (torch_loader, {"batch_size": 4, "image_size": 48, "label": None}, "is for views"),
         (train_batches, {**views, "image_size": 48}, "image_size"),
+        (train_batches, {"batch_size": 4, "image_size": 48, "label": None}, "is for views"),
     ]
     for make, options, said in cases:
         with pytest.raises(UsageError, match=said):
             make(split, **options)
     with pytest.raises(UsageError, match="crop"):
         shardfeed.array_batches(split, batch_size=4, views=[random_resized_crop(48)])  # type: ignore[list-item]
+
+
+def test_images_without_labels_have_views(photos: Path, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from shardfeed.pipelines import distribute, train_batches
+
+    convert(open_source(photos / "photos", options=LabelOptions(unlabelled=True)), tmp_path / "bare", workers=1)
+    split, same = train(tmp_path, "bare"), {"batch_size": 4, "views": VIEWS, "seed": 3, "order": "global"}
+    for make in (shardfeed.array_batches, train_batches, torch_loader):
+        with pytest.raises(UsageError, match=r"views with label=None \(NumPy: features=\[\]\) only views"):
+            make(split, **same)
+    expected = [batch["images"] for batch in shardfeed.array_batches(split, features=[], **same)]
+    fed = distribute(tf.distribute.get_strategy(), split, label=None, **same)
+    for ours in ([*train_batches(split, label=None, **same)], [*fed.batches.take(len(expected))]):
+        assert all(
+            (a == b).all() for one, two in zip(ours, expected, strict=True) for a, b in zip(one, two, strict=True)
+        )
 
 
 def test_a_damaged_image_is_named_as_with_one_view(photos: Path) -> None:
