@@ -309,11 +309,11 @@ def write_missing(
         return earlier.find(samples, plan.schema, plan.options.image, (shard.split, shard.number))
 
     def tasks() -> Iterator[ShardTask]:
-        for shard in missing:
+        for left, shard in zip(reversed(range(len(missing))), missing, strict=True):
             task = shard_task(plan, source, shard, directory or staging.dataset)
             kept = stored(shard, task.samples)
             earlier.taken += len(kept)
-            yield replaced(task, kept=kept)
+            yield replaced(task, kept=kept, left=left)
 
     if earlier:  # the disk may not hold both all of them and the new ones: each is removed after its last use
         for shard in missing:

@@ -18,6 +18,7 @@ from shardfeed.converters.engines.engine import AUTO, IMAGE_TIMEOUT, LOSSES, POL
 from shardfeed.converters.engines.worker import IDLE, IMPORTABLE, Board, work_with_parent
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.converters.sources.reading import first_at_urls
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.processes import (
@@ -41,6 +42,7 @@ class _Worker:
     lifeline: Connection
     board: Board
     task: ShardTask | None = None
+    next: ShardTask | None = None  # of which it fetches the first images from URLs at the end of `task`
 
     def decoding(self) -> bool:
         """Whether it is at an image; else it starts, waits, or makes a finished shard durable."""
@@ -108,17 +110,19 @@ class LocalEngine:
         """
         again: deque[ShardTask] = deque()
         deaths: dict[str, list[int]] = {}
-        waiting: ShardTask | None = None  # made while the workers are busy: whoever is done gets it at once
+        waiting: deque[ShardTask] = deque()  # made while the workers are busy: whoever is done gets it at once
 
-        def following() -> ShardTask | None:
-            if waiting is not None:
-                return waiting
-            return again.popleft() if again else next(tasks, None)
+        def some_wait() -> bool:
+            while len(waiting) < (2 if waiting and first_at_urls(waiting[0].samples, ()) else 1):
+                if (task := again.popleft() if again else next(tasks, None)) is None:
+                    break
+                waiting.append(task)
+            return bool(waiting)
 
         while True:
-            while (waiting := following()) is not None and self._has_room():
-                self._give(waiting)
-                waiting = None
+            while some_wait() and self._has_room():
+                free = (worker for worker in self._workers if worker.task is None)
+                self._give(next(free, None) or self._start(), waiting)
             busy = [worker for worker in self._workers if worker.task is not None]
             if not busy:
                 return
@@ -129,24 +133,26 @@ class LocalEngine:
                     receipt = self._receive(worker)
                     if receipt is not None:
                         worker.task = None
-                        if waiting is not None:  # first, as keeping the receipt takes the disk a while
-                            self._give(waiting)
-                            waiting = None
+                        if worker.next or waiting:  # first, as keeping the receipt takes the disk a while
+                            self._give(worker, waiting)
                         yield receipt  # before the next task is made, which may raise: finished work is kept
                     else:
-                        again.append(self._lost(worker, RejectCode.DECODER_CRASH, deaths))
+                        again += self._lost(worker, RejectCode.DECODER_CRASH, deaths)
                 elif worker.decoding() and worker.board.seconds > self._image_timeout:
-                    again.append(self._lost(worker, RejectCode.DECODE_TIMEOUT, deaths))
+                    again += self._lost(worker, RejectCode.DECODE_TIMEOUT, deaths)
 
     def _has_room(self) -> bool:
         return len(self._workers) < self._wanted or any(worker.task is None for worker in self._workers)
 
-    def _give(self, task: ShardTask) -> None:
-        worker = next((worker for worker in self._workers if worker.task is None), None) or self._start()
-        worker.task = task
+    def _give(self, worker: _Worker, waiting: deque[ShardTask]) -> None:
+        """Give a worker its next task; while enough are left for all, it keeps the one after that for itself, too."""
+        worker.task, worker.next, ahead = worker.next or waiting.popleft(), None, ()
+        if waiting and waiting[0].left >= self._wanted:
+            ahead = first_at_urls(waiting[0].samples, waiting[0].kept)
+            worker.next = waiting.popleft() if ahead else None
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died, according to its sentinel
-                worker.tasks.send(task)
+                worker.tasks.send(replace(worker.task, ahead=ahead))
         except OSError:
             raise
         except Exception as error:  # it does not pickle; what that raises is the business of whoever wrote it
@@ -185,9 +191,9 @@ class LocalEngine:
         self._retired[0] += images
         self._retired[1] += size
 
-    def _lost(self, worker: _Worker, code: RejectCode, deaths: dict[str, list[int]]) -> ShardTask:
-        """Bury a worker; its shard, to be tried again, without the image that killed it time after time."""
-        task, place = worker.task, worker.board.place
+    def _lost(self, worker: _Worker, code: RejectCode, deaths: dict[str, list[int]]) -> list[ShardTask]:
+        """Bury a worker; its shards, of which one is tried again, without the image that killed it time after time."""
+        task, place, others = worker.task, worker.board.place, [worker.next] if worker.next else []
         assert task is not None
         self._remove_worker(worker)
         how = "took too long over" if code is RejectCode.DECODE_TIMEOUT else "was lost at"
@@ -198,8 +204,8 @@ class LocalEngine:
         places.append(place)
         if at_image and places.count(place) >= _STRIKES:
             places.clear()
-            return replace(task, condemned={**task.condemned, place: code})
+            return [replace(task, condemned={**task.condemned, place: code}), *others]
         if len(places) >= LOSSES:
             problem = f"lost {len(places)} workers"
             raise WorkerLostError(task.stem, problem, "free some memory, then run again to resume")
-        return task
+        return [task, *others]

@@ -38,7 +38,8 @@ class ShardTask:
     checkpoint is made, because it could not be matched. `kept`: by position in the shard, images that need not be read
     and checked again. `format`: name of the shard format. `directory`: of the dataset that is being made, or its URL in
     a bucket, which files are sent to. `receipts`: the directory in which receipts are left, if shards are not accepted
-    one by one; in a bucket they always are. `made_by`: versions that must be those of the node.
+    one by one; in a bucket they always are. `made_by`: versions that must be those of the node. `left`: number of
+    shards to write after this one. `ahead`: the first contents at URLs of the same worker's next shard.
     """
 
     directory: str
@@ -55,6 +56,8 @@ class ShardTask:
     format: str = NATIVE.name
     receipts: str = ""
     made_by: Mapping[str, str] = field(default_factory=dict)
+    left: int = 0
+    ahead: tuple[Content, ...] = ()
 
     def made_of(self, place: int) -> FinishedRecord | ReusableImage | Content:
         """The origin of the record at `place`, first choice first: a record, an image stored before, or a file."""

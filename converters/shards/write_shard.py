@@ -64,7 +64,7 @@ class _Records:
         self._own = own_features(task.schema)
         self._has_objects = bool(task.schema.object_keys)
         self._places = ", ".join(map(escape, task.schema.of_kind("place")))
-        self._ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept)
+        self._ahead = ReadAhead(task.samples, task.image.max_bytes, task.kept, task.ahead)
         self._earlier = ImagesOfEarlier(task.shard_format)
         self.read = 0
 

@@ -24,6 +24,7 @@ from shardfeed.storage.local import storage_error
 
 _ADDRESS = re.compile(rb"(?:s3|gs|az|hf|https?)://", re.IGNORECASE)
 _AHEAD = 32  # files; four already hide most of a disk's delay, this many let it sort its work
+_FIRST = 64  # samples of a shard that are requested before it begins, if they are at URLs
 _MOST_TEXT = 256_000_000  # bytes of a text file
 MOST_WHOLE = 1 << 28  # bytes of a file of annotations: parsed it takes some ten times as much
 _LOOK = 16  # images between two looks at whether anything came from the disk
@@ -120,12 +121,17 @@ class ReadAhead:
 
     The kernel gets hints for files on a disk; the hints stop while nothing is read from the disk, because cached files
     need none, and start again later. Files at URLs are read in threads. `kept`: indices of samples that are not read.
+    `after`: contents at URLs that the next object reads first, and that are requested when all of this one are.
     """
 
     def __init__(
-        self, samples: Sequence[Sample], max_bytes: int = MAX_FILE_BYTES, kept: Collection[int] = frozenset()
+        self,
+        samples: Sequence[Sample],
+        max_bytes: int = MAX_FILE_BYTES,
+        kept: Collection[int] = frozenset(),
+        after: Sequence[Content] = (),
     ) -> None:
-        self._samples, self._max_bytes, self._kept = samples, max_bytes, kept
+        self._samples, self._max_bytes, self._kept, self._after = samples, max_bytes, kept, after
         self._hinted = 0  # samples before this one were announced
         self._input = _disk_input()
         self._remote: ModuleType | None = None
@@ -133,7 +139,7 @@ class ReadAhead:
         if any(_is_remote(content) for sample in samples for content in _contents(sample)):
             from shardfeed.converters.sources import remote
 
-            remote.forget()
+            remote.forget({content for sample in samples for content in _contents(sample) if _is_remote(content)})
             self._remote = remote
 
     def before(self, place: int, alive: Callable[[], object] = lambda: None) -> None:
@@ -158,12 +164,19 @@ class ReadAhead:
         self._hinted = end
 
     def _begin(self, place: int, remote: ModuleType) -> None:
-        self._hinted, more = max(place, self._hinted), True
-        while more and self._hinted < min(place + remote.AHEAD, len(self._samples)):
+        self._hinted, more, own = max(place, self._hinted), True, len(self._samples)
+        while more and self._hinted < min(place + remote.AHEAD, own + len(self._after)):
             if self._hinted not in self._kept:
-                contents = filter(_is_remote, _contents(self._samples[self._hinted]))
-                more = remote.begin(contents, self._max_bytes)
+                mine = self._hinted < own
+                contents = _contents(self._samples[self._hinted]) if mine else (self._after[self._hinted - own],)
+                more = remote.begin(filter(_is_remote, contents), self._max_bytes)
             self._hinted += 1
+
+
+def first_at_urls(samples: Sequence[Sample], kept: Collection[int]) -> tuple[Any, ...]:
+    """The contents at URLs of the first samples, for `after` of the `ReadAhead` before; see there for `kept`."""
+    few = (sample for place, sample in enumerate(samples[:_FIRST]) if place not in kept)
+    return tuple(content for sample in few for content in _contents(sample) if _is_remote(content))
 
 
 def _is_remote(content: Any) -> bool:

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -95,11 +95,11 @@ _under_way: dict[Any, Future[bytes]] = {}  # of one shard, with images read by o
 _pool: ThreadPoolExecutor | None = None
 
 
-def forget() -> None:
-    """Discard prefetched data that was not used, when a new shard begins."""
-    for begun in _under_way.values():
-        begun.cancel()
-    _under_way.clear()
+def forget(wanted: Container[Any]) -> None:
+    """Discard prefetched data that was not used, and is not `wanted` or has failed, when a new shard begins."""
+    for content, begun in list(_under_way.items()):
+        if content not in wanted or (begun.done() and begun.exception()):
+            _under_way.pop(content).cancel()
 
 
 def begin(contents: Iterable[Any], max_bytes: int) -> bool:

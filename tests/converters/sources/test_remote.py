@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,7 @@ from shardfeed.converters.sources import remote
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import StorageError, UsageError
 
+from processes import descendants, until
 from web_server import WebServer, web_server
 
 KEY, SECRET = "TESTKEY", "secret-of-the-tests"
@@ -164,6 +166,29 @@ def test_a_killed_conversion_goes_on_with_the_objects_of_now(bucket: Bucket, pho
     assert len(bucket.asked()[1]) < 150, "finished shards were kept"
     convert(photos, tmp_path / "here", shards=12)
     assert shards(tmp_path / "there") == shards(tmp_path / "here")
+
+
+@pytest.mark.usefixtures("worker_processes")
+def test_the_next_shard_is_requested_while_the_last_images_of_one_arrive(
+    bucket: Bucket, photos: Path, tmp_path: Path
+) -> None:
+    """And both shards are written by another worker if this one is lost."""
+    convert(photos, tmp_path / "here", shards=20)
+    source = open_source(f"{bucket.address}/photos")
+    bucket.web.fault = lambda path, part: "late" if path == bucket.asked()[1][0] else ""
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(convert, source, tmp_path / "there", shards=20, workers=1)
+        until(lambda: len(bucket.asked()[1]) >= 20)  # a shard has 10 images or 11
+        (worker,) = (pid for pid, each in descendants(os.getpid()).items() if "spawn_main" in each.command)
+        os.kill(worker, signal.SIGKILL)
+        bucket.web.late.set()
+        report = made.result()
+    assert any("a worker was lost" in warning for warning in report.notes)
+    assert shards(tmp_path / "there") == shards(tmp_path / "here")
+    asked = Counter(bucket.asked()[1])
+    assert len(asked) == 201
+    assert max(asked.values()) == 2
+    assert sum(asked.values()) <= 201 + 22, "only those of the lost worker are asked for again"
 
 
 def test_label_files_and_annotations_are_copied_first(bucket: Bucket, photos: Path, tmp_path: Path) -> None:
