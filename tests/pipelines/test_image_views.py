@@ -140,9 +140,8 @@ def test_images_without_labels_have_views(photos: Path, tmp_path: Path) -> None:
     expected = [batch["images"] for batch in shardfeed.array_batches(split, features=[], **same)]
     fed = distribute(tf.distribute.get_strategy(), split, label=None, **same)
     for ours in ([*train_batches(split, label=None, **same)], [*fed.batches.take(len(expected))]):
-        assert all(
-            (a == b).all() for one, two in zip(ours, expected, strict=True) for a, b in zip(one, two, strict=True)
-        )
+        pairs = [pair for both in zip(ours, expected, strict=True) for pair in zip(*both, strict=True)]
+        assert all((a.numpy() == b).all() for a, b in pairs)
 
 
 def test_a_damaged_image_is_named_as_with_one_view(photos: Path) -> None:
