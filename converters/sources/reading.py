@@ -139,7 +139,7 @@ class ReadAhead:
         if any(_is_remote(content) for sample in samples for content in _contents(sample)):
             from shardfeed.converters.sources import remote
 
-            remote.forget({content for sample in samples for content in _contents(sample) if _is_remote(content)})
+            remote.forget()
             self._remote = remote
 
     def before(self, place: int, alive: Callable[[], object] = lambda: None) -> None:
@@ -167,9 +167,12 @@ class ReadAhead:
         self._hinted, more, own = max(place, self._hinted), True, len(self._samples)
         while more and self._hinted < min(place + remote.AHEAD, own + len(self._after)):
             if self._hinted not in self._kept:
-                mine = self._hinted < own
-                contents = _contents(self._samples[self._hinted]) if mine else (self._after[self._hinted - own],)
-                more = remote.begin(filter(_is_remote, contents), self._max_bytes)
+                if self._hinted < own:
+                    contents = filter(_is_remote, _contents(self._samples[self._hinted]))
+                else:
+                    contents = self._after[self._hinted - own : self._hinted - own + 1]
+                    remote.of_next_shard.update(contents)
+                more = remote.begin(contents, self._max_bytes)
             self._hinted += 1
 
 

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -91,15 +91,16 @@ def fetch(content: Any, max_bytes: int) -> bytes:
     return begun.result() if begun is not None else _fetch(content, max_bytes)
 
 
-_under_way: dict[Any, Future[bytes]] = {}  # of one shard, with images read by one thread
+_under_way: dict[Any, Future[bytes]] = {}  # with images read by one thread
+of_next_shard: set[Any] = set()  # contents among them
 _pool: ThreadPoolExecutor | None = None
 
 
-def forget(wanted: Container[Any]) -> None:
-    """Discard prefetched data that was not used, and is not `wanted` or has failed, when a new shard begins."""
-    for content, begun in list(_under_way.items()):
-        if content not in wanted or (begun.done() and begun.exception()):
-            _under_way.pop(content).cancel()
+def forget() -> None:
+    """Discard prefetched data that was not used, when a new shard begins, unless it was requested for this shard."""
+    for content in _under_way.keys() - of_next_shard:
+        _under_way.pop(content).cancel()
+    of_next_shard.clear()
 
 
 def begin(contents: Iterable[Any], max_bytes: int) -> bool:
