@@ -30,6 +30,7 @@ from shardfeed.converters import ImageFolder, LocalWorkers, conversion, convert
 from shardfeed.converters.engines.choose_engine import choose_engine
 from shardfeed.converters.engines.engine import AUTO, Engine
 from shardfeed.readers import Dataset
+from shardfeed.tools.cli import main
 
 from buckets import KEY, SECRET, Bucket, bucket_behind
 from in_process import OwnEngine
@@ -205,6 +206,21 @@ def connected(cluster: Any) -> Any:
     if not ray.is_initialized():
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     return cluster
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as exit_:  # argparse, after --help
+            code = int(exit_.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from shardfeed.schema import LABEL, TEXT, Feature, Schema, image_features
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import crc32c
 
+from damages import signed
+
 
 def example(columns: Mapping[str, FileInfo] | None = None, version: int = 2) -> Manifest:
     features = image_features(sha256=True) | {LABEL: Feature("int64"), TEXT: Feature("bytes")}
@@ -90,14 +92,6 @@ def test_every_flipped_bit_and_every_cut_is_found() -> None:
             parse_manifest(data[:cut], "m")
     with pytest.raises(IntegrityError):
         parse_manifest(data + b"\n", "m")
-
-
-def signed(content: dict[str, Any]) -> bytes:
-    """The bytes of a manifest that holds `content`, with a checksum that is right."""
-    content.pop("crc32c", None)
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    content["crc32c"] = f"{crc32c(text.encode()):08x}"
-    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
 @pytest.mark.promise(25)

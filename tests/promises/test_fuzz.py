@@ -37,6 +37,7 @@ from shardfeed.schema import LABEL, TEXT, Feature, Schema, Value
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import crc32c
 
+from damages import signed
 from repository import SUPPORT
 
 CRASHERS = SUPPORT / "crashers"
@@ -336,13 +337,6 @@ def tree_forger(content: dict[str, Any], sign: Callable[[dict[str, Any]], bytes]
     return forge
 
 
-def sign_manifest(content: dict[str, Any]) -> bytes:
-    content.pop("crc32c", None)
-    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    content["crc32c"] = f"{crc32c(text.encode()):08x}"
-    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
-
-
 def use_manifest(manifest: Manifest) -> None:
     """Use a manifest as opening a dataset does, but without looking at its files."""
     for name in manifest.files():
@@ -369,7 +363,7 @@ def manifest(scratch: Path) -> Target:
 
 def signed_manifest(scratch: Path) -> Target:
     whole = whole_dataset(scratch / "data")[1].to_bytes()
-    assert sign_manifest(json.loads(whole)) == whole
+    assert signed(json.loads(whole)) == whole
 
     def check(data: bytes) -> bool:
         found = parse_manifest(data, "m")
@@ -379,7 +373,7 @@ def signed_manifest(scratch: Path) -> Target:
                 parse_manifest(data, "m", exact=True)
         return True
 
-    return Target([whole], check, forge=tree_forger(json.loads(whole), sign_manifest), share=1.0)
+    return Target([whole], check, forge=tree_forger(json.loads(whole), signed), share=1.0)
 
 
 def a_receipt() -> Receipt:

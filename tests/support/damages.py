@@ -1,6 +1,10 @@
-"""Random damage to bytes, for the tests that ask what is still found after it."""
+"""Random damage to bytes, for the tests that ask what is still found after it; and damage that a checksum covers."""
 
+import json
 import random
+from typing import Any
+
+from shardfeed.storage.checksum import crc32c
 
 
 def damage(data: bytes, rng: random.Random, times: int) -> bytes:
@@ -23,3 +27,11 @@ def damage(data: bytes, rng: random.Random, times: int) -> bytes:
         elif kind == "zero":
             data = data[:a] + bytes(b - a) + data[b:]
     return data
+
+
+def signed(content: dict[str, Any]) -> bytes:
+    """The bytes of a manifest that holds `content`, with a checksum that is right. Raises ValueError for NaN."""
+    content.pop("crc32c", None)
+    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    content["crc32c"] = f"{crc32c(text.encode()):08x}"
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()

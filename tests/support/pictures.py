@@ -1,6 +1,9 @@
-"""Image files of the pictures that tests draw."""
+"""Image files of the pictures that tests draw, and a file that is none."""
 
 import io
+import wave
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,3 +30,24 @@ def over_white(image: Image.Image) -> np.ndarray:
     values = np.asarray(image.convert("RGBA")).astype(float)
     alpha = values[..., 3:] / 255
     return values[..., :3] * alpha + 255 * (1 - alpha)
+
+
+def sound() -> bytes:
+    """A WAV file."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(500))
+    return out.getvalue()
+
+
+def colour_images(root: Path, counts: Mapping[str, int]) -> None:
+    """Red, green and blue images in folders of splits and classes: so many of each split."""
+    rng = np.random.default_rng(0)
+    for number, split in enumerate(split for split, count in counts.items() for _ in range(count)):
+        label = number % 3
+        pixels = rng.integers(0, 120, (20, 24, 3))
+        pixels[..., label] += 100
+        folder = root / split / "rgb"[label]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:03d}.jpg")

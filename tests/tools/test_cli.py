@@ -16,26 +16,10 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.readers import Dataset
-from shardfeed.tools.cli import main
 
 from trees import tree
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as exit_:  # argparse
-            code = int(exit_.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def test_help_names_every_command_and_loads_nothing_heavy() -> None:

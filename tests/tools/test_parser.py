@@ -13,27 +13,11 @@ import pytest
 from shardfeed import declared
 from shardfeed.converters import MakingOptions
 from shardfeed.errors import UsageError
-from shardfeed.tools.cli import main
 from shardfeed.tools.command_list import COMMANDS, EXAMPLES, GROUPS, command_parser
 from shardfeed.tools.commands.completion_command import completion_script
 from shardfeed.tools.making import MAKING
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command line in this process: exit code, stdout, stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:  # after --help
-            code = int(exit_.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.mark.parametrize(

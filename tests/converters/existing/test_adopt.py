@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import foreign_tfrecords
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -36,16 +37,7 @@ NAMES = ("tench", "goldfish", "shark")
 
 def example(**features: Any) -> bytes:
     """A serialized Example by TensorFlow; a key's `__` stands for "/"."""
-    made = {}
-    for key, value in features.items():
-        values = value if isinstance(value, list) else [value]
-        if values and isinstance(values[0], bytes):
-            made[key.replace("__", "/")] = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-        elif values and isinstance(values[0], float):
-            made[key.replace("__", "/")] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        else:
-            made[key.replace("__", "/")] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-    return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString()
+    return foreign_tfrecords.example({key.replace("__", "/"): value for key, value in features.items()})
 
 
 def imagenet(number: int) -> bytes:

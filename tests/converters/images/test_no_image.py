@@ -6,7 +6,6 @@ import io
 import lzma
 import sqlite3
 import tarfile
-import wave
 import zipfile
 from pathlib import Path
 
@@ -16,6 +15,8 @@ import pytest
 from shardfeed.converters.images.no_image import recognise_file
 from shardfeed.converters.images.sniff import image_kind
 from shardfeed.converters.rejects import RejectCode, RejectedError
+
+from pictures import sound
 
 SVG = b'<?xml version="1.0"?>\n<!-- drawn -->\n<svg xmlns="http://www.w3.org/2000/svg" width="9"><path d="M0 0"/></svg>'
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
@@ -29,14 +30,6 @@ def archive(kind: str) -> bytes:
     else:
         with tarfile.open(fileobj=out, mode="w") as file:
             file.addfile(tarfile.TarInfo("a.jpg"))
-    return out.getvalue()
-
-
-def sound() -> bytes:
-    out = io.BytesIO()
-    with wave.open(out, "wb") as file:
-        file.setparams((1, 2, 8000, 0, "NONE", ""))
-        file.writeframes(bytes(100))
     return out.getvalue()
 
 

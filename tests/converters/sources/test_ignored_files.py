@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import wave
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,19 +19,11 @@ from shardfeed.converters import FileNames, ImageFolder, LabelFile, Unlabelled, 
 from shardfeed.converters.sources.files.walk import list_files, only_images
 from shardfeed.errors import StorageError, TooManyRejectedError, UsageError
 
-from pictures import image_bytes
+from pictures import image_bytes, sound
 
 
 def picture(kind: str) -> bytes:
     return image_bytes(Image.linear_gradient("L").convert("RGB").resize((40, 30)), kind)
-
-
-def sound() -> bytes:
-    out = io.BytesIO()
-    with wave.open(out, "wb") as file:
-        file.setparams((1, 2, 8000, 0, "NONE", ""))
-        file.writeframes(bytes(500))
-    return out.getvalue()
 
 
 def zipped() -> bytes:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
@@ -29,16 +28,10 @@ SIZE = 16  # pixels
 @pytest.fixture(scope="module")
 def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset that a small model learns: red, green and blue images."""
+    from pictures import colour_images  # not above: this file is a program, too, without the helpers of tests
+
     root = tmp_path_factory.mktemp("colours")
-    rng = np.random.default_rng(0)
-    for number in range(TRAIN + VALIDATION):
-        part = "train" if number < TRAIN else "validation"
-        label = number % 3
-        pixels = rng.integers(0, 120, (20, 24, 3))
-        pixels[..., label] += 100
-        folder = root / "images" / part / "rgb"[label]
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:03d}.jpg")
+    colour_images(root / "images", {"train": TRAIN, "validation": VALIDATION})
     convert(ImageFolder(root / "images"), root / "out", shards={"train": 3, "validation": 2}, workers=1)
     return root / "out"
 

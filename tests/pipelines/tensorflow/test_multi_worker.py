@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import shardfeed
 from shardfeed.converters import ImageFolder, convert
 from shardfeed.pipelines import distribute
 
+from pictures import colour_images
 from repository import ROOT, SUPPORT
 
 DOCS = ROOT / "docs" / "many-machines.md"
@@ -77,14 +77,7 @@ def run_workers(workers: int, command: list[str], cwd: Path) -> list[str]:
 def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset that a small model learns, red, green and blue images, in one shard a split."""
     root = tmp_path_factory.mktemp("colours")
-    rng = np.random.default_rng(0)
-    for number in range(TRAIN + VALIDATION):
-        label = number % 3
-        pixels = rng.integers(0, 120, (20, 24, 3))
-        pixels[..., label] += 100
-        folder = root / "images" / ("train" if number < TRAIN else "validation") / "rgb"[label]
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:03d}.jpg")
+    colour_images(root / "images", {"train": TRAIN, "validation": VALIDATION})
     convert(ImageFolder(root / "images"), root / "out", shards={"train": 1, "validation": 1}, workers=1)
     return root
 
