@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError, argument, check_extra, escape
 from shardfeed.manifest import parse_manifest
-from shardfeed.naming import CARD, MANIFEST, is_dataset_file
+from shardfeed.naming import CARD, CROISSANT, MANIFEST, is_dataset_file
 from shardfeed.storage.address import check_url, located
 from shardfeed.storage.bucket_destination import check_unchanged
 from shardfeed.storage.hub import authorization, bound, endpoint, files_below
@@ -66,11 +66,11 @@ class HubFolder:
         new = {name: info for name, info in wanted.items() if there.get(name) != info.size}
         old = {name: self._read(name) for name in (MANIFEST, *beside) if name in there}
         new |= {name: wanted[name] for name, content in old.items() if FileInfo.of(content) != wanted[name]}
-        theirs: Mapping[str, FileInfo] = {}
+        theirs = set[str]()
         if MANIFEST in new:
             new = {name: info for name, info in wanted.items() if name in new or name in files}
             with suppress(ShardfeedError):  # a file of another program
-                theirs = parse_manifest(old.get(MANIFEST, b""), self.url).files()
+                theirs = {CROISSANT, *parse_manifest(old.get(MANIFEST, b""), self.url).files()}
         folders = {os.path.dirname(name) for name in wanted}  # there may be other datasets below
         stale = [name for name in there if is_dataset_file(name) and os.path.dirname(name) in folders]
         stale = sorted({*stale, *theirs}.intersection(there) - wanted.keys())

@@ -122,6 +122,9 @@ def test_other_datasets_and_files_below_are_kept(hub: Hub, mine: Path, tmp_path:
     push(mine, HERE, replace=True)
     below = {f"below/{name}": content for name, content in files(tmp_path / "parquet").items()}
     assert files(hub.files(hub.main)) == files(mine) | below | files(hub.files(COMMIT))
+    push(tmp_path / "mds", HERE, replace=True)
+    kept = {CARD: (mine / CARD).read_bytes()}  # people edit it; croissant.json has the checksums of the other dataset
+    assert files(hub.files(hub.main)) == files(tmp_path / "mds") | kept | below | files(hub.files(COMMIT))
 
 
 @needs_client
