@@ -43,7 +43,9 @@ _CONTENDERS = (
     *(f"{each}{of}" for each in (*_OURS, *_OTHERS) for of in ("", ", from a disk")),
 )
 _FORMS = {"webdataset": "tars", "streaming": "mds/train", "litdata": "litdata/all"}
-_CHUNK = 64 << 20  # bytes, of LitData's documentation
+# Images, about 64 MB as in LitData's documentation. It reads a chunk that two workers share whole for each image, which a
+# small dataset would show too much of; chunks of equal length are dealt out whole.
+_CHUNK = 1000
 
 
 @dataclass
@@ -132,7 +134,7 @@ def make_forms(photos: str, folder: Path, programs: set[str]) -> list[str]:
     if "litdata" not in programs:
         return list(forms)
     writer = Path(__file__).with_name("conversions") / "litdata_chunks.py"
-    command = [python_of("litdata"), str(writer), photos, str(folder / "litdata"), str(_CHUNK)]
+    command = [python_of("litdata"), str(writer), photos, str(folder / "litdata"), "0", str(_CHUNK)]
     (folder / "litdata").mkdir()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment())
     return [*forms, "litdata"]

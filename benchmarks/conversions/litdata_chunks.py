@@ -1,4 +1,7 @@
-"""LitData: `optimize` with two workers and its documentation's chunks of 64 MB, then `sync -f`."""
+"""LitData: `optimize` with two workers and its documentation's chunks of 64 MB, then `sync -f`.
+
+A fourth argument: images per chunk instead.
+"""
 
 # The first import starts the clock.
 from measured import WORKERS, measure, photo_labels, photo_paths, photos_and_out, sync  # isort: skip
@@ -19,7 +22,7 @@ def sample(task: tuple[str, int]) -> dict[str, object]:
 
 def main() -> None:
     photos, out = photos_and_out()
-    shard_bytes = int(sys.argv[3])
+    chunk = {"chunk_bytes": int(sys.argv[3])} if len(sys.argv) == 4 else {"chunk_size": int(sys.argv[4])}
     # Where it gathers chunks before it moves them to the output: on the same file system, else it copies.
     os.environ["DATA_OPTIMIZER_CACHE_FOLDER"] = f"{out}/cache"
     os.environ["DATA_OPTIMIZER_DATA_CACHE_FOLDER"] = f"{out}/data_cache"
@@ -28,7 +31,7 @@ def main() -> None:
         paths = photo_paths(photos)
         labels = photo_labels(paths)
         tasks = [(str(path), labels[path.parent.name]) for path in paths]
-        litdata.optimize(fn=sample, inputs=tasks, output_dir=f"{out}/all", chunk_bytes=shard_bytes, num_workers=WORKERS)
+        litdata.optimize(fn=sample, inputs=tasks, output_dir=f"{out}/all", **chunk, num_workers=WORKERS)
         sync(out)
 
     def count() -> int:
