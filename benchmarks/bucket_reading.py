@@ -43,8 +43,8 @@ _CONTENDERS = (
     *(f"{each}{of}" for each in (*_OURS, *_OTHERS) for of in ("", ", from a disk")),
 )
 _FORMS = {"webdataset": "tars", "streaming": "mds/train", "litdata": "litdata/all"}
-# Images, about 64 MB as in LitData's documentation. It reads a chunk that two workers share whole for each image, which a
-# small dataset would show too much of; chunks of equal length are dealt out whole.
+# Images, about 64 MB as in LitData's documentation. It reads a chunk that two workers share whole for each image, which
+# a small dataset would show too much of; chunks of equal length are dealt out whole.
 _CHUNK = 1000
 
 
