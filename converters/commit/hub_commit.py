@@ -15,6 +15,7 @@ from shardfeed.storage.bucket_destination import check_unchanged
 from shardfeed.storage.hub import authorization, bound, endpoint, files_below
 from shardfeed.storage.objects import NETWORK
 from shardfeed.storage.storage import FileInfo, whole
+from shardfeed.text import shell_quoted
 
 _AT_ONCE = 64  # files that are uploaded before progress is reported; the Hub limits requests
 
@@ -36,9 +37,10 @@ class HubFolder:
         except UsageError as error:
             if error.remedy:  # of another form
                 raise
-            create = f"`hf repos create {user}/{name} --repo-type dataset --exist-ok`"
+            repository, branch = shell_quoted(f"{user}/{name}"), shell_quoted(self._branch)
+            create = f"`hf repos create {repository} --repo-type dataset --exist-ok`"
             if self._branch != "main":
-                create += f", then `hf repos branch create {user}/{name} {self._branch} --repo-type dataset`"
+                create += f", then `hf repos branch create {repository} {branch} --repo-type dataset`"
             raise UsageError(url, "no such repository or branch", f"create it with {create}") from None
         self._folder = there[len(self._root) :].strip("/")
         if self._root.endswith(f"@{self._branch}"):
@@ -80,7 +82,7 @@ class HubFolder:
             if not replace:
                 remedy = f"choose another URL, or give {argument('replace', True)}: earlier commits keep what is there"
                 raise OutputExistsError(f"{self.url}/{name}", problem, remedy)
-        if not new:
+        if not new and not stale:
             return 0
         repository, _, parent = self._root.removeprefix("hf://datasets/").partition("@")
         to: dict[str, Any] = {"repo_id": repository, "repo_type": "dataset", "revision": self._branch}

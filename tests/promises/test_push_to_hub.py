@@ -113,6 +113,16 @@ def test_only_what_was_asked_for_is_replaced(hub: Hub, mine: Path, tmp_path: Pat
 
 
 @needs_client
+def test_replacing_removes_a_file_that_does_not_belong_to_the_same_dataset(hub: Hub, mine: Path) -> None:
+    push(mine, HERE)
+    (hub.files(hub.main) / "train-00000-of-00099.tfrecord").write_bytes(b"stale")
+    with pytest.raises(OutputExistsError, match="replace=True"):
+        push(mine, HERE)
+    assert push(mine, HERE, replace=True).sent == 0
+    assert files(hub.files(hub.main)) == files(mine) | files(hub.files(COMMIT))
+
+
+@needs_client
 def test_other_datasets_and_files_below_are_kept(hub: Hub, mine: Path, tmp_path: Path) -> None:
     """To replace a dataset of another format removes its files, not those of a dataset in a folder below."""
     for name in ("mds", "parquet"):
@@ -203,6 +213,7 @@ def test_places_that_cannot_be_pushed_to(hub: Hub, mine: Path, monkeypatch: pyte
     for url, said in (
         (f"{HERE}@v2", r"no such repository or branch; .*hf repos branch create user/flowers v2 --repo-type dataset"),
         ("hf://datasets/user/none", "create it with `hf repos create user/none --repo-type dataset --exist-ok`$"),
+        (f"{HERE}@a%20%60b", r"hf repos branch create user/flowers 'a `b' --repo-type dataset"),
         (f"{HERE}@{COMMIT}", "is a commit|got a commit"),
         (f"{HERE}/a/../b", "has an empty part"),
         (f"{HERE}?token={TOKEN}", "query or a password"),
