@@ -322,7 +322,7 @@ class SparseCopy:
             follows = newest <= reader.fetched <= last  # what it read before: this chunk was fetched ahead
             if following.whole:
                 self._begin(following.places(newest), reader, soon=not follows)
-                if not (self.present | self._coming)[places].all():  # a batch at the end of a chunk
+                if not (self.present[places] | self._coming[places]).all():  # a batch at the end of a chunk
                     self._begin(following.places(newest + 1), reader, soon=False)
             if follows or not following.whole:  # else with the next batch, since a reader waits for this one
                 for chunk in range((reader.fetched if follows else newest) + 1, last + 1):
