@@ -1,7 +1,8 @@
 """Copying of many files at once, by threads that help with a large file's parts when no other file is left."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed, wait
 from functools import partial
 
 from shardfeed.storage.storage import FileInfo
@@ -23,28 +24,42 @@ def transfer(
     files: Mapping[str, FileInfo],
     progress: Callable[[int], object] | None,
 ) -> int:
-    """Call `copy` for each file, some at once, and `progress` with its size; return how many were copied."""
-    copied = 0
+    """Call `copy` for each file, some at once, and `progress` with its size; return how many were copied.
+
+    After an error of a file, those under way are still completed; a signal is raised once no part is under way.
+    """
+    copied, stopped = 0, threading.Event()
     pool = ThreadPoolExecutor(AT_ONCE, "shardfeed-transfer")
     try:
-        copying = {pool.submit(copy, *file, partial(_share, pool)): file[1] for file in files.items()}
+        copying = {pool.submit(copy, *file, partial(_share, pool, stopped)): file[1] for file in files.items()}
         for done in as_completed(copying):
             copied += done.result()
             if progress is not None:
                 progress(copying[done].size)
+    except BaseException as error:
+        if not isinstance(error, Exception):  # Ctrl-C: many large files would take a slow link minutes
+            stopped.set()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
     return copied
 
 
-def _share(pool: ThreadPoolExecutor, work: Callable[[int], object], numbers: Iterable[int]) -> None:
-    """The `Share` of this thread and of those of the pool that have nothing else to do."""
+def _share(
+    pool: ThreadPoolExecutor, stopped: threading.Event, work: Callable[[int], object], numbers: Iterable[int]
+) -> None:
+    """The `Share` of this thread and of those of the pool that have nothing else to do, until it is `stopped`."""
     given = list(numbers)
     left = iter(given)  # of which all threads take
 
+    def unless_stopped(number: int) -> None:
+        if stopped.is_set():
+            raise CancelledError
+        work(number)
+
     def run() -> None:
         try:
-            alone(work, left)
+            alone(unless_stopped, left)
         finally:
             alone(int, left)  # after an error: the others end, too
 

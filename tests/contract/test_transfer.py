@@ -1,6 +1,7 @@
 """Files copied at once: each part by one thread, idle threads help, and an error ends all."""
 
 import threading
+import time
 
 import pytest
 
@@ -54,3 +55,31 @@ def test_an_error_is_raised_when_no_part_is_under_way(bad: int) -> None:
         transfer(copy, {"a": FileInfo(1, 0)}, None)
     assert bad in begun
     assert len(begun) < 1000
+
+
+def test_ctrl_c_leaves_the_parts_that_were_not_begun() -> None:
+    """Else it would take as long as all files that are under way."""
+    begun, interrupted = list[int](), threading.Event()
+    all_busy = threading.Event()
+
+    def copy(name: str, info: FileInfo, share: Share) -> bool:
+        def part(number: int) -> None:
+            begun.append(number)
+            if len(begun) == AT_ONCE - 1:
+                all_busy.set()
+            interrupted.wait(60)
+            time.sleep(0.001)
+
+        if info.size:
+            share(part, range(info.size))
+        else:
+            all_busy.wait(60)
+        return True
+
+    def interrupt(size: int) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        transfer(copy, {"empty": FileInfo(0, 0), "large": FileInfo(50_000, 0)}, interrupt)
+    assert len(begun) < 50_000
