@@ -89,8 +89,9 @@ def push(
         return bucket.put_new(f"{url}/{name}", os.path.join(directory, name), info, share)
 
     sent = transfer(send, beside, progress)
-    if MANIFEST not in there:
-        sent += transfer(send, {name: info for name, info in files.items() if name != MANIFEST}, progress)
+    left = {name: info for name, info in files.items() if MANIFEST not in there or there.get(name) != info.size}
+    left.pop(MANIFEST, None)
+    sent += transfer(send, left, progress)
     sent += bucket.put_new(f"{url}/{MANIFEST}", content, files[MANIFEST])
     bucket.abort_unfinished(url)
     return _pushed({**files, **beside}, sent, bucket.read_back)

@@ -12,7 +12,7 @@ import pytest
 
 import shardfeed
 from shardfeed.converters import card, convert, pull, push
-from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError
+from shardfeed.errors import IntegrityError, OutputExistsError, ShardfeedError, StorageError, UsageError
 from shardfeed.naming import MANIFEST
 from shardfeed.readers import Dataset
 from shardfeed.storage.address import destination
@@ -135,6 +135,17 @@ def test_there_and_back(bucket: Bucket, heavy: Dataset, tmp_path: Path) -> None:
     assert files(tmp_path / "back") == files(heavy.directory)
     assert pull(url, tmp_path / "back").fetched == 0
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_file_that_is_missing_there_is_pushed_again(bucket: Bucket, flowers: Dataset, tmp_path: Path) -> None:
+    """As the error of `pull` advises."""
+    url, shard = f"s3://{bucket.name}/missing", flowers.manifest.splits["train"].shard_file(0)
+    push(flowers.directory, url)
+    bucket.client.delete_object(Bucket=bucket.name, Key=f"missing/{shard}")
+    with pytest.raises(IntegrityError, match="push the dataset again"):
+        pull(url, tmp_path / "back")
+    assert push(flowers.directory, url).sent == 1
+    assert stored(bucket, "missing") == files(flowers.directory)
 
 
 def test_the_card_goes_along(bucket: Bucket, flowers: Dataset, tmp_path: Path) -> None:
