@@ -1,6 +1,6 @@
 """Converts from a bucket, pushes and pulls, beside the client alone: a real S3 server behind a proxy with a delay.
 
-    python benchmarks/bucket_transfers.py PHOTOS [--latency 0.03] [--speed 200] [--rounds 3] [--only convert push]
+    python benchmarks/bucket_transfers.py PHOTOS [--latency 0.03] [--speed 20] [--rounds 3] [--only convert push]
 
 PHOTOS is an image folder (benchmarks/photos.py draws one). Of each job, obstore alone moves the same bytes with as many
 connections, in the same round: what server and proxy give, which share the machine's cores. Seconds of the client alone
@@ -26,7 +26,7 @@ sys.path += [str(ROOT / "tests" / "support")]
 
 RANGE = 8 << 20  # bytes of one request for a part of a file
 PART = 16 << 20  # bytes of one part of a file that is sent
-SMALL_SHARDS = 500
+SMALL_SHARDS = 500  # of a tenth of the photos
 _SHARDFEED = str(Path(sys.executable).with_name("shardfeed"))
 
 
@@ -42,10 +42,10 @@ JOBS = {
     "convert": Job(("get photos",), 64, ("convert", "s3://bucket/photos", "OUT")),
     "convert, headers": Job(("get photos",), 64, ("convert", "s3://bucket/photos", "OUT", "--check", "header")),
     "convert to a bucket": Job(
-        ("get photos", "put dataset"), 64, ("convert", "s3://bucket/photos", "s3://bucket/NEW", "--check", "header")
+        ("get photos", "put dataset"), 64, ("convert", "s3://bucket/photos", "s3://new/dataset", "--check", "header")
     ),
-    "push": Job(("put dataset",), 16, ("push", "FOLDER/dataset", "s3://bucket/NEW")),
-    "push, small files": Job(("put small",), 16, ("push", "FOLDER/small", "s3://bucket/NEW")),
+    "push": Job(("put dataset",), 16, ("push", "FOLDER/dataset", "s3://new/dataset")),
+    "push, small files": Job(("put small",), 16, ("push", "FOLDER/small", "s3://new/dataset")),
     "pull": Job(("get dataset",), 16, ("pull", "s3://bucket/dataset", "OUT")),
     "pull, small files": Job(("get small",), 16, ("pull", "s3://bucket/small", "OUT")),
 }
@@ -56,7 +56,8 @@ def alone(job: str, connections: int, folder: str) -> None:
     import obstore
 
     verb, name = job.split()
-    store: Any = obstore.store.from_url("s3://bucket", client_options={"allow_http": True})
+    there = "s3://bucket" if verb == "get" else "s3://new"
+    store: Any = obstore.store.from_url(there, client_options={"allow_http": True})
 
     def get(path: str, start: int, end: int) -> None:
         obstore.get(store, path, options={"range": (start, end)}).bytes()
@@ -104,14 +105,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Moves images and datasets from and to an S3 server with a delay.")
     parser.add_argument("photos")
     parser.add_argument("--latency", type=float, default=0.03, help="seconds of a request (0.03)")
-    parser.add_argument("--speed", type=float, default=200, help="MB/s of all requests together (200)")
+    parser.add_argument("--speed", type=float, default=20, help="MB/s of all requests together (20)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=JOBS, default=tuple(JOBS), help="(all)")
+    parser.add_argument("--beside", nargs="*", default=(), help="commands `shardfeed` of other versions")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         convert(ImageFolder(args.photos), folder / "dataset")
-        convert(ImageFolder(args.photos), folder / "small", shards=SMALL_SHARDS)
+        convert(ImageFolder(args.photos, include=["*0.jpg"]), folder / "small", shards=SMALL_SHARDS)
         photos = [path for path in Path(args.photos).rglob("*") if path.is_file()]
         (folder / "server").mkdir()
         (folder / "files").mkdir()
@@ -129,55 +131,48 @@ def main() -> int:
             with ThreadPoolExecutor(8) as pool:
                 list(pool.map(upload, photos))
             bucket.proxy.latency, bucket.proxy.speed = args.latency, args.speed * 1e6
-            environment = dict(os.environ)
+            environment, commands = dict(os.environ), [*args.beside, _SHARDFEED]
 
-            def client(job: Job) -> tuple[float, float, int]:
-                bucket.proxy.requests.clear()
-                runs = [
-                    timed([sys.executable, __file__, one, str(job.connections), directory], environment)
-                    for one in job.alone
-                ]
-                return sum(float(text) for *_, text in runs), sum(cpu for _, cpu, _ in runs), len(bucket.proxy.requests)
+            def client(job: Job) -> list[float]:
+                """Seconds, and CPU seconds, of the client alone."""
+                words = [[sys.executable, __file__, one, str(job.connections), directory] for one in job.alone]
+                runs = [timed(each, environment) for each in words]
+                return [sum(float(text) for *_, text in runs), sum(cpu for _, cpu, _ in runs)]
 
-            def ours(job: Job, number: int) -> tuple[float, float, int]:
-                bucket.proxy.requests.clear()
-                out = folder / "out"
-                given = {"OUT": str(out), "NEW": f"new-{number}", "FOLDER": directory}
-                command = list(job.command)
+            def ours(job: Job, command: str) -> list[float]:
+                given = {"OUT": str(folder / "out"), "FOLDER": directory}
+                words = [command, *job.command]
                 for name, value in given.items():
-                    command = [word.replace(name, value) for word in command]
-                seconds, cpu, _ = timed([_SHARDFEED, *command], environment)
-                shutil.rmtree(out, ignore_errors=True)
-                return seconds, cpu, len(bucket.proxy.requests)
+                    words = [word.replace(name, value) for word in words]
+                bucket.proxy.requests.clear()
+                seconds, cpu, _ = timed(words, environment)
+                shutil.rmtree(folder / "out", ignore_errors=True)
+                return [seconds, cpu, len(bucket.proxy.requests)]
 
-            found: dict[str, list[tuple[tuple[float, float, int], ...]]] = {name: [] for name in args.only}
-            number = 0
+            found: dict[str, list[list[list[float]]]] = {name: [] for name in args.only}
             for _ in range(args.rounds):
                 for name, runs in found.items():
-                    number += 1
-                    runs.append((client(JOBS[name]), ours(JOBS[name], number)))
+                    runs.append([])
+                    for command in ("", *commands):
+                        bucket.client.create_bucket(Bucket="new")
+                        runs[-1].append(ours(JOBS[name], command) if command else client(JOBS[name]))
+                        for page in bucket.client.get_paginator("list_objects_v2").paginate(Bucket="new"):
+                            for one in page.get("Contents", ()):
+                                bucket.client.delete_object(Bucket="new", Key=one["Key"])
+                        bucket.client.delete_bucket(Bucket="new")  # and what it took of the server's disk
                     print(name, *([round(each, 2) for each in one] for one in runs[-1]), file=sys.stderr, flush=True)
-    columns = (
-        "job",
-        "connections",
-        "client alone, s",
-        "shardfeed, s",
-        "relative",
-        "client's CPU s",
-        "ours",
-        "requests",
-    )
+    columns = ["job", "connections", "client alone, s", "its CPU s"]
+    columns += [f"{column} {command}" for command in commands for column in ("s", "relative", "CPU s", "requests")]
     print(f"| {' | '.join(columns)} |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    print(f"|---{'|---:' * (len(columns) - 1)}|")
+    median = statistics.median
     for name, runs in found.items():
-        (base, base_cpu, _), (seconds, cpu, requests) = (
-            [statistics.median(column) for column in zip(*which, strict=True)] for which in zip(*runs, strict=True)
-        )
-        relative = statistics.median(one[0] / other[0] for one, other in runs)
-        print(
-            f"| {name} | {JOBS[name].connections} | {base:.1f} | {seconds:.1f} | {relative:.2f} "
-            f"| {base_cpu:.1f} | {cpu:.1f} | {requests:,.0f} |"
-        )
+        base, *others = ([median(column) for column in zip(*each, strict=True)] for each in zip(*runs, strict=True))
+        cells = [name, str(JOBS[name].connections), *(f"{each:.1f}" for each in base)]
+        for at, (seconds, cpu, requests) in enumerate(others, 1):
+            relative = median(run[0][0] / run[at][0] for run in runs)
+            cells += [f"{seconds:.1f}", f"{relative:.2f}", f"{cpu:.1f}", f"{requests:,.0f}"]
+        print(f"| {' | '.join(cells)} |")
     return 0
 
 

@@ -70,6 +70,7 @@ class Proxy:
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                     head = re.sub(rb"(?i)\r\nexpect:.*?(?=\r\n)", b"", head)
                 body = await reader.readexactly(int(_header(head, "content-length") or 0))
+                await self._take_time(len(body))
                 method, target = head.split(b" ", 2)[:2]
                 (path, _, query), part = target.decode().partition("?"), _header(head, "range")
                 fault = self.fault(method.decode(), path, part)
