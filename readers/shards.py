@@ -56,7 +56,10 @@ class Copy:
 
 
 class ReadsAhead(Protocol):
-    """Reads records ahead for the threads of one process. `elsewhere`: the copy that other processes read instead."""
+    """Reads records ahead for the threads of one process. `elsewhere`: the copy that other processes read instead.
+
+    Loaders ask it for more, in the order that it follows: see `pipelines.caching.client`.
+    """
 
     process: int
     elsewhere: Copy

@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from multiprocessing.connection import Connection
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.storage.local import open_own, storage_error
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
+
+if TYPE_CHECKING:
+    from shardfeed.pipelines.caching.own_reader import OwnReader
 
 SOCKET, LOG = "fetcher.socket", "fetcher.log"
 CLIENTS = "fetcher.clients"  # locked by each process that reads a temporary directory
@@ -410,11 +413,11 @@ def close_clients(samples: Samples) -> None:
         client.close()
 
 
-def _clients(samples: Samples) -> list[Any]:
-    """Return the `FetcherClient` or `OwnReader` of each split that is read ahead."""
+def _clients(samples: Samples) -> "list[FetcherClient | OwnReader]":
+    """Return what reads each split ahead; no other has `limit`, `order`, `begin`, `at` and `close`."""
     parts = samples.parts if isinstance(samples, Mixture) else (samples,)
     shards = [part.shards.of_this_process for part in parts if isinstance(part, Split)]
-    fillers = [each.ahead or (each.copy and each.copy.filler) for each in shards]
+    fillers: list[Any] = [each.ahead or (each.copy and each.copy.filler) for each in shards]
     return [filler for filler in fillers if filler is not None]
 
 

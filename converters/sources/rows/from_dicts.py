@@ -95,8 +95,6 @@ class DictReader:
     def read(self, index: int, given: Mapping[str, Any]) -> ReadDict:
         """Check the dict `given` and return its contents. Raises UsageError."""
         place = f"dicts[{index}]"
-        if not isinstance(given, Mapping):
-            raise UsageError(place, f"got {type(given).__name__}, expected a dict")
         known = [*_KNOWN, *self.numbers, *self.texts]
         for name in given:
             if name not in known:

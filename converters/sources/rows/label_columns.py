@@ -139,8 +139,6 @@ class Columns:
             given, names = {hot[0].column: listed}, None
         given |= {column: class_list(one) for column, one in _by_column(labels, "class_names", names).items()}  # type: ignore[arg-type]
         separators = _by_column(labels, "label_separator", options.label_separator)
-        if "" in separators.values():
-            raise UsageError("label_separator", "got an empty text", "give the separator between two labels")
         missing = _by_column(self.of("label", "number", "one_hot"), "missing", options.missing)
         missing = {column: str(value) for column, value in missing.items()}
         offsets = {use.column: 0 for use in labels[:1]}
