@@ -123,7 +123,7 @@ class Position:
             batches.seek(Position.load("position.json").continued_with(batches.order))
         """
         if (first := self._leaves(order)) is not None:
-            remedy = f"let new weights begin at step {self.step}"
+            remedy = f"give the weights of all steps before as that run had them; new ones begin at step {self.step}"
             if first == 0:
                 remedy = "a run keeps seed, batch_size, epoch_samples, and the splits and weights of step 0"
             then = [each.until(first + 1)[-1][1] for each in (self.order, order)]

@@ -183,7 +183,7 @@ def test_what_a_run_saved_before_phases_existed_continues(flowers: Dataset) -> N
         (lambda parts: ordered(mix(parts, {0: (3, 1), 40: (1, 1)}), epoch_samples=80), "epoch_samples was .*, now 80"),
         (
             lambda parts: ordered(mix(parts, {0: (3, 1), 39: (1, 1)})),
-            "from step 39 on: .*; let new weights begin at step 40",
+            "from step 39 on: .*; new ones begin at step 40",
         ),
         (
             lambda parts: ordered(mix(parts, {0: (2, 1), 40: (1, 1)})),
@@ -198,6 +198,16 @@ def test_another_run_is_not_continued(flowers: Dataset, made: Callable[..., Inde
     position = Position(40, ordered(mix([(parts[0], 3), (parts[1], 1)])))
     with pytest.raises(OrderMismatchError, match=problem):
         position.continued_with(made(parts))
+
+
+def test_an_earlier_change_of_weights_that_was_left_out_is_advised_and_then_continues(flowers: Dataset) -> None:
+    parts = [flowers["train"], flowers["validation"][:20]]
+    position = Position(40, ordered(mix(parts, {0: (3, 1), 10: (1, 1)})))
+    with pytest.raises(
+        OrderMismatchError, match=r"from step 10 on: .*; give the weights of all steps before as that run had them"
+    ):
+        position.continued_with(ordered(mix(parts, {0: (3, 1), 40: (1, 2)})))
+    assert position.continued_with(ordered(mix(parts, {0: (3, 1), 10: (1, 1), 40: (1, 2)}))).step == 40
 
 
 def test_a_position_of_another_mixture_is_refused_with_its_remedy(flowers: Dataset) -> None:

@@ -230,7 +230,7 @@ def test_a_backup_continues_with_another_mixture(flowers: Dataset, tmp_path: Any
     assert backup(second, continued=True).step == STEPS  # killed before it saved anything
     fit(backup(second, continued=True), 2)
     assert backup(second).step == backup(second, continued=True).step == 2 * STEPS
-    with pytest.raises(OrderMismatchError, match=r"other samples from step 5 on: .*; let new weights begin at step 10"):
+    with pytest.raises(OrderMismatchError, match=r"other samples from step 5 on: .*; new ones begin at step 10"):
         backup(first, continued=True)
 
 
