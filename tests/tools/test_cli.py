@@ -225,6 +225,14 @@ def test_inspect(run: Run, flowers: Dataset) -> None:
     described = json.loads(run("inspect", flowers.directory, "--json")[1])
     assert described["splits"]["train"]["records"] == len(flowers["train"])
     assert described["features"]["image/class/label"]["class_names"] == ["daisy", "rose", "tulip"]
+    code, _, error = run("inspect", flowers.directory, "--records", "-1")
+    assert (code, "--records: got -1, expected an integer of at least 0" in error) == (2, True)
+
+
+def test_verify_escapes_the_name_of_a_dataset(run: Run, flowers: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[2Jb").symlink_to(flowers.directory)
+    code, out, _ = run("verify", tmp_path / "a\x1b[2Jb")
+    assert (code, "\x1b" in out) == (0, False)
 
 
 def test_the_first_screen_of_inspect_says_whether_all_is_right(run: Run, tmp_path: Path) -> None:

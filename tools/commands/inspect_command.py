@@ -9,7 +9,7 @@ import numpy as np
 
 import shardfeed
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.declared import Typed, checked
+from shardfeed.declared import Range, Typed, checked
 from shardfeed.errors import escape, name_text
 from shardfeed.pipelines.orders.choose_order import image_sides
 from shardfeed.pipelines.orders.shapes import fits
@@ -29,7 +29,7 @@ _BYTES_SHOWN = 64  # a SHA-256 in hexadecimal digits is shown whole
 def inspect(
     dataset: Annotated[str, Typed("dataset directory")],
     *,
-    records: Annotated[int, Typed("records to show per split (default 0)", "N")] = 0,
+    records: Annotated[int, Range(0), Typed("records to show per split (default 0)", "N")] = 0,
     details: Annotated[bool, Typed("also show classes per split, features, large images")] = False,
     shapes: Annotated[
         str | None, Typed("show what batches of these shapes cut away; or HxW/STEP: of one area", "HxW,...")

@@ -59,7 +59,7 @@ def _print(outcome: _Outcome, args: argparse.Namespace) -> None:
     found = "damaged" if result.damages else "all bytes unchanged"
     if deep is not None and not result.damages:
         found = f"{found}, {deep}"
-    print(f"{args.dataset}: {what}: {found}")
+    print(f"{escape(args.dataset)}: {what}: {found}")
     if result.damages:
         print("`shardfeed rebuild DIR` restores indexes, `shardfeed salvage DIR OUT` keeps the intact records")
 
