@@ -107,9 +107,11 @@ def streaming(address: str, cache: str) -> Any:
 
     local = cache or tempfile.mkdtemp(dir=os.environ["CACHES"])
     given = {"remote": address, "local": local} if "://" in address else {"local": address}
-    return DataLoader(
-        StreamingDataset(**given, shuffle=True, batch_size=BATCH), BATCH, num_workers=WORKERS, collate_fn=size
-    )
+    samples = StreamingDataset(**given, shuffle=True, batch_size=BATCH)
+    for stream in samples.streams:  # forked workers would share the connection that has read the index, and mix answers
+        if "://" in address:
+            stream._downloader.clean_up()
+    return DataLoader(samples, BATCH, num_workers=WORKERS, collate_fn=size)
 
 
 def litdata(address: str, cache: str) -> Any:
