@@ -340,7 +340,7 @@ def test_google_cloud_storage(heavy: Dataset, flowers_folder: Path, tmp_path: Pa
     expected = files(heavy.directory)
     (tmp_path / "gcs" / "bucket").mkdir(parents=True)
     with gcs_server(tmp_path / "gcs") as port, faulty_proxy(port, tmp_path) as proxy:
-        command = [sys.executable, "-c", CHILD, heavy.directory, "gs://bucket/heavy"]
+        command = [sys.executable, "-c", CHILD, heavy.directory, "gs://bucket/heavy", "1"]
 
         def killed_at(number: int) -> bool:
             with pytest.MonkeyPatch.context() as patch:  # the emulator does not answer readers that know the proxy
