@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
@@ -106,11 +107,12 @@ def command(
     to_json: Callable[[Any], Any] = asdict,
     damage: Callable[[Any], object] = lambda result: None,
     unit: str = "B",
+    within: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]:
     """`add_arguments` and `run` of a command with a function's arguments; the function prints, and returns exit codes.
 
     With `show` it takes `progress`, in this `unit`, and returns a result, which is printed; exit code 4 if that has
-    `damage`.
+    `damage`. It runs in the block `within`.
     """
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,7 +124,7 @@ def command(
         given = options_given(args, function)
         if show is None:
             return int(function(**given))
-        with output_bar(args, unit) as bar:
+        with output_bar(args, unit) as bar, within():
             result = function(**given, progress=bar.update)
         if args.json:
             print(json.dumps(to_json(result)))

@@ -1,4 +1,4 @@
-"""Limits on listing a source by a command: SIGTERM ends it within five seconds, and memory is bounded.
+"""Limits on a command that lists a source or copies files: a signal ends it in five seconds; a listing's memory.
 
 Python runs its signal handler between two instructions, so never while a library's code does not return. A second
 process gets each signal from the low-level part of Python's handler, and ends this process if necessary.
@@ -25,13 +25,14 @@ LEAST_MEMORY = 1 << 30  # bytes that listing may always take: as much as a COCO 
 
 @contextmanager
 def bounded_listing() -> Iterator[None]:
-    """A block in which SIGTERM ends this process in time, and allocations beyond the free memory fail."""
-    with _watched(), limited_memory(max(LEAST_MEMORY, int(memory_free() * (1 - KEPT_SHARE)))):
+    """A block in which a signal ends this process in time, and allocations beyond the free memory fail."""
+    with watched(), limited_memory(max(LEAST_MEMORY, int(memory_free() * (1 - KEPT_SHARE)))):
         yield
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
+def watched() -> Iterator[None]:
+    """A block in which SIGTERM and SIGINT end this process within five seconds, whatever code it waits for."""
     own = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGTERM))
     if not own:  # a program with its own signal handlers
         yield
@@ -59,8 +60,9 @@ def _watched() -> Iterator[None]:
 def _end_on_request(watchdog: "subprocess.Popen[bytes]") -> None:
     """End this process on request of the watchdog, from a thread: the main thread is in a library's code."""
     assert watchdog.stdout is not None
-    if watchdog.stdout.read(1):
-        os.write(2, b"shardfeed: terminated; run the same command again to resume\n")
-        os._exit(128 + signal.SIGTERM)  # the watchdog removes the temporary folders
+    if asked := watchdog.stdout.read(1):
+        said = b"interrupted" if asked[0] == signal.SIGINT else b"terminated"
+        os.write(2, b"shardfeed: %s; run the same command again to resume\n" % said)
+        os._exit(128 + asked[0])  # the watchdog removes the temporary folders
     watchdog.stdout.close()
     watchdog.wait()

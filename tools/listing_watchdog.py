@@ -1,7 +1,7 @@
-"""A watchdog for a process that lists a source: ends it if SIGTERM has not ended it after some seconds.
+"""A watchdog for a process that waits for others' code: ends it if SIGTERM or SIGINT has not after some seconds.
 
 A script that needs only the standard library, run by `listing_watch`: PROCESS PATTERN PATIENCE. Its stdin has the
-number of each signal that the process gets, and ends with the listing or with the process. PATTERN: its temporary
+number of each signal that the process gets, and ends with the block or with the process. PATTERN: its temporary
 folders.
 """
 
@@ -25,13 +25,14 @@ def ended(seconds: float) -> bool:
 
 def main(process: int, pattern: str, patience: float) -> None:
     """Watch until stdin ends."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    stops = (signal.SIGTERM, signal.SIGINT)
+    for number in stops:
         signal.signal(number, signal.SIG_IGN)
     while data := os.read(0, 64):
-        if signal.SIGTERM in data:
+        if asked := [number for number in data if number in stops]:
             if ended(patience):
                 return
-            os.write(1, b"!")
+            os.write(1, bytes(asked[:1]))
             if not ended(LAST_WORD):
                 os.kill(process, signal.SIGKILL)  # the interpreter is held by code that does not return
             import glob  # not above: rarely needed, and each start would wait for it

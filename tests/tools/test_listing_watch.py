@@ -1,4 +1,4 @@
-"""SIGTERM ends a command within five seconds while a source is listed, whatever code runs then."""
+"""A signal ends a command within five seconds while a source is listed or copied, whatever code runs then."""
 
 import os
 import signal
@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed.converters import pull
+from shardfeed.readers import Dataset
 from shardfeed.tools.listing_watch import PATIENCE
 
-from processes import HANGS, until_gone
+from processes import HANGS, until, until_gone
+from web_server import web_server
 
 # Each never returns: a loop of C that holds the interpreter, one that lets it go, one of Python.
 STUCK = {
@@ -54,6 +57,21 @@ def test_sigterm_ends_listing(how: str, tmp_path: Path) -> None:
         assert process.wait(HANGS) in (expected, 128 + signal.SIGTERM)  # a slow machine may not be there yet
         until_gone(lambda: list(temporary.iterdir()))
     assert PATIENCE + 1 < 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_a_signal_ends_a_pull_from_a_server_that_does_not_answer(number: int, flowers: Dataset, tmp_path: Path) -> None:
+    with web_server(Path(flowers.directory)) as server:
+        server.fault = lambda path, part: "late" if path.endswith(".tfrecord") else ""
+        command = [sys.executable, "-m", "shardfeed.tools.cli", "pull", server.url, str(tmp_path / "out")]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+            until(lambda: any(path.endswith(".tfrecord") for _, path, _ in server.requests))
+            process.send_signal(number)
+            _, said = process.communicate(timeout=HANGS / 2)  # the server waits longer
+        assert process.returncode == 128 + number
+        assert said.count(b"run the same command again to resume") == 1
+        server.late.set()
+    assert pull(flowers.directory, tmp_path / "out").files > 1
 
 
 def test_memory_is_bounded_while_a_source_is_listed(tmp_path: Path) -> None:

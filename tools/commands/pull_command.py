@@ -6,6 +6,7 @@ from shardfeed.converters.existing.pull import Pulled, pull
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
 from shardfeed.tools.arguments import command
+from shardfeed.tools.listing_watch import watched
 
 
 def _print(pulled: Pulled, args: argparse.Namespace) -> None:
@@ -14,4 +15,4 @@ def _print(pulled: Pulled, args: argparse.Namespace) -> None:
     print(f"\nnext: shardfeed inspect {shell_quoted(args.directory)}")
 
 
-add_arguments, run = command(pull, _print)
+add_arguments, run = command(pull, _print, within=watched)

@@ -7,6 +7,7 @@ from shardfeed.converters.commit.upload import read_back_note
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
 from shardfeed.tools.arguments import command
+from shardfeed.tools.listing_watch import watched
 
 
 def _print(pushed: Pushed, args: argparse.Namespace) -> None:
@@ -17,4 +18,4 @@ def _print(pushed: Pushed, args: argparse.Namespace) -> None:
     print(f"\nnext: shardfeed inspect {shell_quoted(args.url)}")
 
 
-add_arguments, run = command(push, _print)
+add_arguments, run = command(push, _print, within=watched)
