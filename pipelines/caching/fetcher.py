@@ -38,7 +38,7 @@ from shardfeed.pipelines.caching.sparse import (
 )
 from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.orders.position import order_from_json
-from shardfeed.processes import keep_heap, limit_arenas
+from shardfeed.processes import keep_heap
 from shardfeed.readers.dataset import Dataset
 from shardfeed.storage.address import located
 from shardfeed.storage.local import open_own
@@ -267,7 +267,6 @@ def main(directory: str, limit: int) -> int:
         return 0  # another fetcher was faster, or has just removed the directory
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the readers
     keep_heap()  # each response has some 8 MB: returned pages would have to be cleared again
-    limit_arenas(2)  # its threads take turns, and so use the same pages
     _check_holes(directory)
     fetcher = _Fetcher(directory, limit)
     if fetcher.temporary:
