@@ -9,7 +9,7 @@ from shardfeed.errors import check_extra
 from shardfeed.storage.bucket_destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
 from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
-from shardfeed.storage.transfer import Share
+from shardfeed.storage.transfer import AT_ONCE, Share
 
 _T = TypeVar("_T")
 
@@ -112,7 +112,10 @@ def _new_client() -> Any:
         credentials=AnonymousCredentials() if anonymous else None,
         client_options={"api_endpoint": endpoint} if endpoint else None,
     )
-    client._http.max_redirects = 0  # a store has no reason for any
+    http: Any = client._http
+    http.max_redirects = 0  # a store has no reason for any
+    for adapter in http.adapters.values():
+        adapter.init_poolmanager(AT_ONCE, AT_ONCE)  # by default 10 connections: others would be made for each request
     return client
 
 

@@ -13,9 +13,12 @@ from shardfeed.errors import IntegrityError, OutputExistsError, StorageError, Us
 from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
 from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.transfer import AT_ONCE
 
 from buckets import SECRET, Bucket
 from gcs import gcs_server
+from processes import until
+from web_server import web_server
 
 
 @pytest.fixture
@@ -124,6 +127,21 @@ def test_a_damaged_local_file_is_not_sent(each: str, large: Path) -> None:
             to.put_new(f"{each}/a", str(large), info)
     assert to.below(each) == {}
     assert to.abort_unfinished(each) == 0
+
+
+def test_connections_of_all_files_that_are_sent_at_once_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with web_server(tmp_path) as server, ThreadPoolExecutor(AT_ONCE) as pool:
+        monkeypatch.setenv("GOOGLE_BASE_URL", server.url)
+        monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+        server.fault = lambda path, part: "late"
+        to = destination("gs://bucket/x")
+        found = [pool.submit(to.info, f"gs://bucket/x/{number}") for number in range(AT_ONCE)]
+        until(lambda: len(server.requests) == AT_ONCE)
+        server.late.set()
+        assert [one.result() for one in found] == [None] * AT_ONCE
+    assert "pool is full" not in caplog.text
 
 
 def test_a_forked_child_writes(each: str) -> None:
