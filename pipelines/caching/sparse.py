@@ -35,7 +35,9 @@ from shardfeed.storage.storage import READ_BYTES, FileInfo, pieces
 from shardfeed.text import size_text
 
 AT_ONCE = 32  # concurrent requests: more did not help at 30 ms per request
-_SOON_BYTES = 1 << 20  # of a request for a window whose first batch is waited for: a batch needs a part of the window
+# Of a request for a window whose first batch is waited for, which needs a part of the window; and of such a window,
+# since one of less arrives in a third of a second at 200 MB/s, and small requests are more requests.
+_SOON_BYTES, _LARGE_WINDOW = 1 << 20, 64 << 20
 _PUNCH_HOLE = 3  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _LOG = "shardfeed-fetched"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -141,13 +143,16 @@ def next_uses(readers: Iterable[CopyReader], records: int) -> np.ndarray:
 def requests(shards: Shards, places: np.ndarray, *, soon: bool) -> list[tuple[int, int, int, int]]:
     """Requests for records at `places`, int64 [k], in the order of their use: (shard, row, records, bytes).
 
-    Those that are needed first come first; they are small if the first batch is needed `soon`. Indexes have been read.
+    Those that are needed first come first; of a large window, they are small if its first batch is needed `soon`.
+    Indexes have been read.
     """
     ascending, used = np.unique(places, return_index=True)
+    runs = [(*run, shards.view(run[0]).sizes[run[1] : run[1] + run[2]]) for run in shards.runs(ascending)]
+    most = _SOON_BYTES if soon and sum(int(run[-1].sum()) for run in runs) > _LARGE_WINDOW else READ_BYTES
     found: list[tuple[int, tuple[int, int, int, int]]] = []
-    for shard, row, count, start in shards.runs(ascending):
-        offsets = np.concatenate([[0], np.cumsum(shards.view(shard).sizes[row : row + count])])
-        for first, end in pieces(offsets, 0, count, _SOON_BYTES if soon else READ_BYTES):
+    for shard, row, count, start, sizes in runs:
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        for first, end in pieces(offsets, 0, count, most):
             request = shard, row + first, end - first, int(offsets[end] - offsets[first])
             found.append((int(used[start + first : start + end].min()), request))
     return [request for _, request in sorted(found)]

@@ -74,7 +74,7 @@ def watched(
         return around(Operation("write", _of(fd), data=b"".join(parts)), lambda: real["writev"](fd, parts))
 
     def pwrite(fd: int, data: bytes, offset: int) -> int:
-        return around(Operation("write", _of(fd), "", data, offset), lambda: real["pwrite"](fd, data, offset))
+        return around(Operation("write", _of(fd), "", bytes(data), offset), lambda: real["pwrite"](fd, data, offset))
 
     def ftruncate(fd: int, size: int) -> None:
         return around(Operation("truncate", _of(fd)), lambda: real["ftruncate"](fd, size))
