@@ -123,6 +123,8 @@ def test_what_the_hubs_own_client_uploads_is_read_and_lists_what_we_list(
 ) -> None:
     client = pytest.importorskip("huggingface_hub", reason="pip install huggingface_hub, to test with it")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    # The server of the tests speaks LFS. The client reads the variable once, when it is imported.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
     api = client.HfApi(endpoint=hub.web.url, token=TOKEN)
     repository = REPOSITORY.removeprefix("datasets/")
     api.upload_folder(repo_id=repository, repo_type="dataset", folder_path=flowers.directory, path_in_repo="v1")
