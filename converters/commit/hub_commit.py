@@ -12,7 +12,7 @@ from shardfeed.manifest import parse_manifest
 from shardfeed.naming import CARD, CROISSANT, MANIFEST, is_dataset_file
 from shardfeed.storage.address import check_url, located
 from shardfeed.storage.bucket_destination import check_unchanged
-from shardfeed.storage.hub import authorization, bound, endpoint, files_below
+from shardfeed.storage.hub import authorization, bound, endpoint, files_below, parsed
 from shardfeed.storage.objects import NETWORK
 from shardfeed.storage.storage import FileInfo, whole
 from shardfeed.text import shell_quoted
@@ -29,17 +29,15 @@ class HubFolder:
     def __init__(self, url: str) -> None:
         check_url(url, "give only the URL, and the token in HF_TOKEN")
         check_extra("huggingface_hub", url)
-        user, name = f"{url}{'/' * 5}".split("/")[3:5]
-        name, _, branch = name.partition("@")
+        repository, branch, _ = parsed(url)
         self.url, self._branch = url, unquote(branch) or "main"
         try:
             self._root, there = bound(url)
-        except UsageError as error:
-            if error.remedy:  # of another form
-                raise
-            repository, branch = shell_quoted(f"{user}/{name}"), shell_quoted(self._branch)
+        except UsageError:
+            repository = shell_quoted(repository)
             create = f"`hf repos create {repository} --repo-type dataset --exist-ok`"
             if self._branch != "main":
+                branch = shell_quoted(self._branch)
                 create += f", then `hf repos branch create {repository} {branch} --repo-type dataset`"
             raise UsageError(url, "no such repository or branch", f"create it with {create}") from None
         self._folder = there[len(self._root) :].strip("/")

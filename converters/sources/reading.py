@@ -168,11 +168,10 @@ class ReadAhead:
         while more and self._hinted < min(place + remote.AHEAD, own + len(self._after)):
             if self._hinted not in self._kept:
                 if self._hinted < own:
-                    contents = filter(_is_remote, _contents(self._samples[self._hinted]))
+                    contents = [*filter(_is_remote, _contents(self._samples[self._hinted]))]
                 else:
-                    contents = self._after[self._hinted - own : self._hinted - own + 1]
-                    remote.of_next_shard.update(contents)
-                more = remote.begin(contents, self._max_bytes)
+                    contents = [self._after[self._hinted - own]]
+                more = remote.begin(contents, self._max_bytes, of_next_shard=self._hinted >= own)
             self._hinted += 1
 
 

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -92,21 +92,23 @@ def fetch(content: Any, max_bytes: int) -> bytes:
 
 
 _under_way: dict[Any, Future[bytes]] = {}  # with images read by one thread
-of_next_shard: set[Any] = set()  # contents among them
+_of_next_shard: set[Any] = set()  # contents among them
 _pool: ThreadPoolExecutor | None = None
 
 
 def forget() -> None:
     """Discard prefetched data that was not used, when a new shard begins, unless it was requested for this shard."""
-    for content in _under_way.keys() - of_next_shard:
+    for content in _under_way.keys() - _of_next_shard:
         _under_way.pop(content).cancel()
-    of_next_shard.clear()
+    _of_next_shard.clear()
 
 
-def begin(contents: Iterable[Any], max_bytes: int) -> bool:
+def begin(contents: Sequence[Any], max_bytes: int, *, of_next_shard: bool = False) -> bool:
     """Begin to read contents in threads; whether there is room for more."""
     global _pool
     _pool = _pool or ThreadPoolExecutor(_AT_ONCE, "shardfeed-fetch")
+    if of_next_shard:
+        _of_next_shard.update(contents)
     for content in contents:
         if content not in _under_way:
             _under_way[content] = _pool.submit(_fetch, content, max_bytes)

@@ -426,8 +426,8 @@ class SparseCopy:
                 return False
             failed = threading.Event()
             done = [
-                self._pool.submit(self._fetch_unless, failed, shards, *request)
-                for request in requests(own, places, soon=soon)
+                self._pool.submit(self._fetch_unless, failed, shards, shard, row, count)
+                for shard, row, count, _ in requests(own, places, soon=soon)
             ]
             errors = [error for one in done if (error := one.exception()) is not None]
             if errors:
@@ -437,9 +437,7 @@ class SparseCopy:
         shards.check_read(touched)
         return True
 
-    def _fetch_unless(
-        self, failed: threading.Event, shards: Shards, shard: int, row: int, count: int, _size: int
-    ) -> None:
+    def _fetch_unless(self, failed: threading.Event, shards: Shards, shard: int, row: int, count: int) -> None:
         """Fetch a piece, unless an earlier one failed: without a network, each would take until the timeout."""
         if failed.is_set():
             return

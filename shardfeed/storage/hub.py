@@ -23,15 +23,21 @@ _PAUSES = (1, 2, 4, 8, 16)  # s before the next attempt
 _LONGEST_PAUSE = 60
 
 
+def parsed(address: str) -> tuple[str, str, str]:
+    """USER/REPO, the revision as it is written, and "/FOLDER" of a URL; "" for what it lacks. Raises UsageError."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise UsageError(address, "got a URL of another kind", "write hf://datasets/USER/REPO@REVISION/FOLDER")
+    return found[1], found[2] or "", found[3].rstrip("/")
+
+
 def bound(address: str) -> tuple[str, str]:
     """The root of a repository at the URL's current commit, and the same URL at this commit, by its current name.
 
     Raises UsageError for a URL of another form, or if there is no such revision; StorageError.
     """
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
-        raise UsageError(address, "got a URL of another kind", "write hf://datasets/USER/REPO@REVISION/FOLDER")
-    repository, revision, path = found[1], found[2] or "main", found[3].rstrip("/")
+    repository, revision, path = parsed(address)
+    revision = revision or "main"
     root = f"hf://datasets/{repository}@"
     if not _BOUND.fullmatch(root + revision):
         url = f"{endpoint()}/api/datasets/{repository}/revision/{quote(revision, safe='%')}"

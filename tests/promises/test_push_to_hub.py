@@ -21,7 +21,7 @@ from shardfeed.readers import Dataset, verify
 from shardfeed.storage.address import destination
 from shardfeed.tools.cli import main as command
 
-from hub_server import COMMIT, LATER, REPOSITORY, TOKEN, Hub, hub_server
+from hub_server import COMMIT, LATER, REPOSITORY, TOKEN, Hub, hub_server, speak_lfs
 
 HERE = f"hf://{REPOSITORY}"
 needs_client = pytest.mark.skipif(find_spec("huggingface_hub") is None, reason="huggingface_hub is not installed")
@@ -30,10 +30,7 @@ needs_client = pytest.mark.skipif(find_spec("huggingface_hub") is None, reason="
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A repository with one file, in which files of a shard's size are large."""
-    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    if "huggingface_hub" in sys.modules:
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+    speak_lfs(tmp_path / "home", monkeypatch)
     with hub_server(tmp_path / "served") as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.web.url)
         monkeypatch.setenv("HF_TOKEN", TOKEN)

@@ -9,11 +9,14 @@ import base64
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import pytest
 
 from web_server import WebServer, web_server
 
@@ -196,6 +199,17 @@ def _renamed(path: str) -> tuple[int, dict[str, str], bytes]:
 
 def _json(value: Any, head: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
     return 200, {"Content-Type": "application/json", **(head or {})}, json.dumps(value).encode()
+
+
+def speak_lfs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the Hub's own client upload by LFS, which this server speaks, and not by Xet; `home`: for its files.
+
+    The client reads the variables once, when it is imported.
+    """
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    monkeypatch.setenv("HF_HOME", str(home))
+    if "huggingface_hub" in sys.modules:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
 
 
 @contextmanager

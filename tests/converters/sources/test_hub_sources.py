@@ -15,7 +15,7 @@ from shardfeed.errors import StorageError, UsageError
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.hub import files_below
 
-from hub_server import COMMIT, FORMER, LATER, REPOSITORY, TOKEN, Hub, hub_server
+from hub_server import COMMIT, FORMER, LATER, REPOSITORY, TOKEN, Hub, hub_server, speak_lfs
 
 HERE = f"hf://{REPOSITORY}"
 
@@ -122,9 +122,7 @@ def test_what_the_hubs_own_client_uploads_is_read_and_lists_what_we_list(
     hub: Hub, flowers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = pytest.importorskip("huggingface_hub", reason="pip install huggingface_hub, to test with it")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    # The server of the tests speaks LFS. The client reads the variable once, when it is imported.
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+    speak_lfs(tmp_path / "home", monkeypatch)
     api = client.HfApi(endpoint=hub.web.url, token=TOKEN)
     repository = REPOSITORY.removeprefix("datasets/")
     api.upload_folder(repo_id=repository, repo_type="dataset", folder_path=flowers.directory, path_in_repo="v1")
