@@ -15,8 +15,7 @@ from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder
 
 _LEFT, _BATCHES, _SHAPE = range(10, 13)  # purposes of a key, as in `order`
 
-MOST_PIXELS = 65_535  # of a side: that of the largest JPEG
-Side = Annotated[int, Range(1, MOST_PIXELS)]
+Side = Annotated[int, Range(1, 65_535)]  # pixels: at most those of the largest JPEG
 Shape = tuple[Side, Side]  # height and width in pixels
 
 

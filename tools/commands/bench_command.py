@@ -15,7 +15,7 @@ import shardfeed
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Positive, Range, Typed, checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError, check_extra, escape
-from shardfeed.pipelines.orders.shapes import MOST_PIXELS
+from shardfeed.pipelines.orders.shapes import Side
 from shardfeed.processes import MOST_WORKERS
 from shardfeed.storage.storage import check_local
 from shardfeed.text import in_usual_order, shell_quoted
@@ -24,7 +24,6 @@ from shardfeed.tools.bench.report import head_text, report_text
 from shardfeed.tools.next_steps import training_lines
 from shardfeed.version import __version__
 
-_Side = Annotated[int, Range(1, MOST_PIXELS)]
 _Threads = Annotated[int, Range(1, MOST_WORKERS)]
 
 
@@ -39,7 +38,7 @@ def bench(
     *,
     split: Annotated[str | None, Typed("split to read (default: train, else the first)", "NAME")] = None,
     batch_size: Annotated[Positive, Typed("images per batch (default 64)", "N")] = 64,
-    image_size: Annotated[_Side, Typed("side of the crops in pixels (default 224)", "PX")] = 224,
+    image_size: Annotated[Side, Typed("side of the crops in pixels (default 224)", "PX")] = 224,
     order: Annotated[
         Literal["stream", "global", "blocks", "stored"], Typed("stream (default), global, blocks or stored", "O")
     ] = "stream",
