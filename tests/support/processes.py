@@ -11,6 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 HANGS = 100.0  # seconds after which a test stops waiting: nothing here takes a tenth of it
 
+# What Python ends with after a KeyboardInterrupt that nobody caught: the signal, or 1 where text was executed after it,
+# as a module with a dataclass does that is first imported while Python ends.
+AFTER_CTRL_C = (-signal.SIGINT, 1)
+
 
 def until(found: Callable[[], T], pause: float = 0.005) -> T:
     """Return what `found` returns, once that is true."""
