@@ -26,7 +26,7 @@ from shardfeed.pipelines.arguments import (
     views_crop,
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
-from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_through_fetcher, reads_in_turn
+from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
@@ -146,7 +146,7 @@ def array_batches(
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
     assert isinstance(chosen, IndexedOrder)
     check_size(chosen, crop)
-    arranged = read_through_fetcher(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
+    arranged = read_ahead_in_order(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
     return TrainingArrays(arranged, chosen, crop, parts, **options)
 
@@ -224,7 +224,7 @@ def eval_array_batches(
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, IndexedOrder)
     even_cuts(len(split), batch_size, process.rank, process.ranks)  # refuses fewer samples than ranks
-    samples = read_through_fetcher(split, stored, threads=process.ranks == 1)
+    samples = read_ahead_in_order(split, stored, threads=process.ranks == 1)
     return ArrayBatches(samples, stored, crop, parts, damaged=damaged, workers=workers, process=process)
 
 

@@ -28,7 +28,8 @@ NORMALISED = "normalised.jsonl"
 LEFT_OUT = "left_out.jsonl"  # annotations
 CLIPPED = "clipped.jsonl"  # images with annotations that were clipped
 SALVAGED = "salvaged.json"
-CROISSANT, CARD = "croissant.json", "README.md"  # beside a dataset, not part of it: see converters/existing/passport.py
+# Beside a dataset, not part of it: see converters/existing/passport.py.
+BESIDE = CARD, CROISSANT = "README.md", "croissant.json"
 TFDS_FILES = frozenset({"dataset_info.json", "features.json"})
 LABEL_NAMES_SUFFIX = ".labels.txt"
 COLUMN_SUFFIX = ".npy"

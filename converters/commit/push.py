@@ -8,7 +8,7 @@ from typing import Annotated
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import OutputExistsError, UsageError, argument
 from shardfeed.manifest import parse_manifest, read_manifest
-from shardfeed.naming import CARD, CROISSANT, MANIFEST, is_dataset_file
+from shardfeed.naming import BESIDE, MANIFEST, is_dataset_file
 from shardfeed.storage.address import destination
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.storage import LOCAL, FileInfo, local_path, whole
@@ -104,7 +104,7 @@ def _files_in(directory: str) -> tuple[bytes, dict[str, FileInfo], dict[str, Fil
     with disk_errors(path, "read"):
         content = whole(LOCAL.open(path))
     files = parse_manifest(content, path).files() | {MANIFEST: FileInfo.of(content)}
-    cards = ((name, os.path.join(directory, name)) for name in (CARD, CROISSANT))
+    cards = ((name, os.path.join(directory, name)) for name in BESIDE)
     return content, files, {name: FileInfo.of_file(card) for name, card in cards if os.path.isfile(card)}
 
 

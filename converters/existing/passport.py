@@ -20,7 +20,7 @@ from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError, argument, escape
 from shardfeed.formats.container import column_names
 from shardfeed.manifest import Manifest, read_manifest
-from shardfeed.naming import CARD, CROISSANT, MANIFEST, shard_file
+from shardfeed.naming import BESIDE, CARD, CROISSANT, MANIFEST, shard_file
 from shardfeed.schema import LABEL
 from shardfeed.storage.local import write_file
 from shardfeed.storage.storage import FileInfo, local_path
@@ -116,7 +116,7 @@ def card(
     """
     directory, about = local_path(path), about or CardOptions()
     manifest = read_manifest(directory)
-    for file in (os.path.join(directory, name) for name in (CARD, CROISSANT)):
+    for file in (os.path.join(directory, name) for name in BESIDE):
         if os.path.lexists(file) and not replace:
             raise OutputExistsError(file, "exists already", f"move it away, or give {argument('replace', True)}")
     expected: dict[str, FileInfo | None] = {MANIFEST: None}

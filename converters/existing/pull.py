@@ -11,7 +11,7 @@ from shardfeed.converters.commit.output import check_parent
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import IntegrityError, OutputExistsError
 from shardfeed.manifest import parse_manifest, read_manifest
-from shardfeed.naming import CARD, CROISSANT, MANIFEST
+from shardfeed.naming import BESIDE, MANIFEST
 from shardfeed.storage.address import located
 from shardfeed.storage.local import (
     NewFile,
@@ -86,7 +86,8 @@ def pull(
             path = os.path.join(out, MANIFEST)
             if not os.path.isfile(path) or whole(LOCAL.open(path)) != content:
                 raise OutputExistsError(out, "exists already", "choose another name")
-            return Pulled(len(files) + 1, size, 0)
+            beside = [os.path.getsize(path) for each in BESIDE if os.path.isfile(path := os.path.join(out, each))]
+            return Pulled(len(files) + 1 + len(beside), size + sum(beside), 0)
         building = hidden_sibling(out, "pulling")
         folders = manifest.folders()
         for folder in (building, *(os.path.join(building, name) for name in folders)):
@@ -102,7 +103,7 @@ def pull(
         for folder in folders:
             fsync_directory(os.path.join(building, folder))
         write_file(os.path.join(building, MANIFEST), content)
-        for name in (CARD, CROISSANT):
+        for name in BESIDE:
             try:
                 beside = whole(storage.open(f"{root}/{name}"))
             except OSError as error:

@@ -1,7 +1,8 @@
 """Reading of a split through the fetcher of this machine: the client's side of `fetcher.py`.
 
-`read_through_fetcher` makes a split in a bucket, or a split with a limited `Cache`, read through the fetcher in an
-order. The first process that needs the fetcher starts it, as a separate program, never by a fork.
+`read_ahead_in_order` has a split in a bucket, or a split with a limited `Cache`, read ahead in an order: by threads of
+this process, or through the fetcher. The first process that needs the fetcher starts it, as a separate program, never
+by a fork.
 """
 
 import fcntl
@@ -328,7 +329,7 @@ def _connected(directory: str) -> Connection:
         os.close(folder)
 
 
-def read_through_fetcher(
+def read_ahead_in_order(
     samples: Samples, order: Order, *, part: int = 0, parts: int = 1, threads: bool = False
 ) -> Samples:
     """The samples, read through the fetcher in this order if they are in a bucket, or in a cache with a limit.

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_through_fetcher, reads_in_turn
+from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, Order, StreamOrder
@@ -120,7 +120,7 @@ def assemble_batches(
         batch_transform: function applied to each replica's batch; None: none.
     """
     share = share or Share()
-    samples = read_through_fetcher(samples, order, part=share.part, parts=share.parts, threads=True)
+    samples = read_ahead_in_order(samples, order, part=share.part, parts=share.parts, threads=True)
     counted = damaged is None or fill  # else the number of samples is unknown
     whole = counted and order.epoch_samples % order.batch_size == 0
     size = order.batch_size // share.replicas

@@ -23,7 +23,7 @@ from shardfeed.pipelines.arguments import (
     images_and_labels,
     views_crop,
 )
-from shardfeed.pipelines.caching.client import read_through_fetcher
+from shardfeed.pipelines.caching.client import read_ahead_in_order
 from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.geometry import Crop
@@ -165,7 +165,7 @@ def torch_loader(
     _check_size(chosen, made, decode)
     plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
     share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
-    read = DrawnReader(read_through_fetcher(arranged, chosen, **share), chosen)
+    read = DrawnReader(read_ahead_in_order(arranged, chosen, **share), chosen)
     options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode}
     return TorchLoader(
         TorchSamples(read, made, again=True, skip=damaged is not None, **options),
@@ -298,7 +298,7 @@ def _every_sample(
     _check_size(stored, made, decode)
     plan = _plan(workers, dtype, stored, made, collate_fn, decode, process)
     alone = process.ranks == 1
-    samples = read_through_fetcher(split, stored, threads=alone and not plan.count)
+    samples = read_ahead_in_order(split, stored, threads=alone and not plan.count)
     read = DrawnReader(samples, stored, fill=False, may_be_empty=alone)
     options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode}
     return SampleLoader(

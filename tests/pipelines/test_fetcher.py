@@ -34,7 +34,7 @@ from shardfeed.pipelines.caching.client import (
     access,
     close_clients,
     identity,
-    read_through_fetcher,
+    read_ahead_in_order,
     reading,
     use,
 )
@@ -374,7 +374,7 @@ def read_here(there: Split) -> tuple[Any, BlockOrder]:
     """The split, read ahead by threads of this process, and its order."""
     samples, order = order_samples(there, batch_size=8, seed=5, order=SMALL)
     assert isinstance(order, BlockOrder)
-    return read_through_fetcher(samples, order, threads=True), order
+    return read_ahead_in_order(samples, order, threads=True), order
 
 
 def read_chunk(split: Any, order: BlockOrder, chunk: int) -> list[bytes]:
@@ -423,7 +423,7 @@ def test_a_loader_that_has_ended_requests_no_more(
     pool = ThreadPoolExecutor(1)
     monkeypatch.setattr(own_reader, "_pool", lambda: pool)
     samples, order = order_samples(there, batch_size=8, seed=5, order=Blocks(buffer=161, block_bytes=1))
-    split = read_through_fetcher(samples, order, threads=True)
+    split = read_ahead_in_order(samples, order, threads=True)
     asked, go_on = threading.Event(), threading.Event()
     web.fault = lambda path, part: (asked.set(), go_on.wait(), "")[2] if path.endswith(".tfrecord") else ""
     with reading(split, 0):
@@ -614,7 +614,7 @@ def test_programs_with_other_endpoints_read_from_their_own(
             split = opened_by(server, monkeypatch, "key")
             _, order = order_samples(split, batch_size=8, order=SMALL)
             of_cache = limit and cached(split, Cache(tmp_path / "cache", limit=limit))
-            splits.append(of_cache or read_through_fetcher(split, order))
+            splits.append(of_cache or read_ahead_in_order(split, order))
         for server, split, part in ((web, splits[0], places[0]), (other, splits[1], places[1])):
             monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
             web.requests.clear()

@@ -155,7 +155,9 @@ def test_the_card_goes_along(bucket: Bucket, flowers: Dataset, tmp_path: Path) -
     card(mine)
     assert push(mine, url).sent == 2
     assert stored(bucket, "card") == files(mine)
-    assert pull(url, tmp_path / "back").files == len(files(mine))
+    once, again = pull(url, tmp_path / "back"), pull(url, tmp_path / "back")
+    assert (once.files, once.fetched, again.fetched) == (len(files(mine)), len(files(mine)), 0)
+    assert (again.files, again.size) == (once.files, once.size)
     assert files(tmp_path / "back") == files(mine)
     assert push(mine, url).sent == 0
     (mine / "README.md").write_text("another\n")

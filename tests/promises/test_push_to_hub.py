@@ -16,7 +16,7 @@ import pytest
 import shardfeed
 from shardfeed.converters import CardOptions, card, pull, push, reshard
 from shardfeed.errors import IntegrityError, MissingExtraError, OutputExistsError, StorageError, UsageError
-from shardfeed.naming import CARD, CROISSANT, MANIFEST
+from shardfeed.naming import BESIDE, CARD, MANIFEST
 from shardfeed.readers import Dataset, verify
 from shardfeed.storage.address import destination
 from shardfeed.tools.cli import main as command
@@ -103,7 +103,7 @@ def test_only_what_was_asked_for_is_replaced(hub: Hub, mine: Path, tmp_path: Pat
     assert files(hub.files(hub.main)) == files(tmp_path / "other") | files(hub.files(COMMIT))
     assert shardfeed.open(f"{HERE}@{first}").directory == f"{HERE}@{first}"
     (hub.files(hub.main) / MANIFEST).unlink()
-    for name in (CARD, CROISSANT):
+    for name in BESIDE:
         (mine / name).unlink()
     with pytest.raises(OutputExistsError, match="is a file of a dataset, but not of this one"):
         push(mine, HERE)

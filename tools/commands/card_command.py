@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from shardfeed.converters.existing.passport import CardOptions, card
 from shardfeed.declared import typed
 from shardfeed.errors import escape
-from shardfeed.naming import CARD, CROISSANT
+from shardfeed.naming import BESIDE
 from shardfeed.text import listing
 from shardfeed.tools.arguments import command
 
 
 def _print(missing: Sequence[str], args: argparse.Namespace) -> None:
-    for name in (CARD, CROISSANT):
+    for name in BESIDE:
         print(escape(os.path.join(args.path, name)))
     if missing:
         flags = {option.name: f"--{option.how[0].flag or option.name}" for option in typed(CardOptions)}

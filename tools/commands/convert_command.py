@@ -22,9 +22,9 @@ from shardfeed.storage.storage import is_address
 from shardfeed.tools.arguments import add_options, add_output_arguments, options_given
 from shardfeed.tools.colour import warn
 from shardfeed.tools.convert_report import print_failed, print_report
-from shardfeed.tools.listing_watch import bounded_listing
 from shardfeed.tools.next_steps import next_steps
 from shardfeed.tools.progress import EventLog, ProgressReporter
+from shardfeed.tools.signal_watch import bounded_listing
 from shardfeed.version import __version__
 
 PYTHON_NAMES = {  # arguments that have another name here

@@ -6,7 +6,7 @@ from shardfeed.converters.existing.pull import Pulled, pull
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
 from shardfeed.tools.arguments import command
-from shardfeed.tools.listing_watch import watched
+from shardfeed.tools.signal_watch import watched
 
 
 def _print(pulled: Pulled, args: argparse.Namespace) -> None:

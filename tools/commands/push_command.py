@@ -7,7 +7,7 @@ from shardfeed.converters.commit.upload import read_back_note
 from shardfeed.errors import escape
 from shardfeed.text import shell_quoted, size_text
 from shardfeed.tools.arguments import command
-from shardfeed.tools.listing_watch import watched
+from shardfeed.tools.signal_watch import watched
 
 
 def _print(pushed: Pushed, args: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from shardfeed.converters import pull
 from shardfeed.readers import Dataset
-from shardfeed.tools.listing_watch import PATIENCE
+from shardfeed.tools.signal_watch import PATIENCE
 
 from processes import HANGS, until, until_gone
 from web_server import web_server
@@ -78,7 +78,7 @@ def test_memory_is_bounded_while_a_source_is_listed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     code = "bytearray(4 << 30)"
     script.write_text(
-        "import shardfeed.tools.listing_watch as watch\nwatch.memory_free = lambda: 0\n" + SCRIPT.format(code=code)
+        "import shardfeed.tools.signal_watch as watch\nwatch.memory_free = lambda: 0\n" + SCRIPT.format(code=code)
     )
     command = [sys.executable, str(script), str(tmp_path), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True)

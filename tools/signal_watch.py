@@ -38,7 +38,7 @@ def watched() -> Iterator[None]:
         yield
         return
     folders = os.path.join(glob.escape(tempfile.gettempdir()), f"{PREFIX}{os.getpid()}-*")
-    script = os.path.join(os.path.dirname(__file__), "listing_watchdog.py")
+    script = os.path.join(os.path.dirname(__file__), "signal_watchdog.py")
     read, write = os.pipe()
     os.set_blocking(write, False)
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)

@@ -1,6 +1,6 @@
 """A watchdog for a process that waits for others' code: ends it if SIGTERM or SIGINT has not after some seconds.
 
-A script that needs only the standard library, run by `listing_watch`: PROCESS PATTERN PATIENCE. Its stdin has the
+A script that needs only the standard library, run by `signal_watch`: PROCESS PATTERN PATIENCE. Its stdin has the
 number of each signal that the process gets, and ends with the block or with the process. PATTERN: its temporary
 folders.
 """
