@@ -34,7 +34,7 @@ from typing import Any
 from bucket_server import file_server
 
 BATCH, SHARD_BYTES = 64, 100_000_000
-PROGRAMS = ("workers", "global", "cache", "threads", "arrays", "tensorflow", "client")
+PROGRAMS = ("workers", "global", "cache", "threads", "arrays", "tensorflow", "stream", "client")
 
 
 def make_dataset(directory: Path, size: int, records: int) -> None:
@@ -84,7 +84,7 @@ def record(sample: Any, seed: int) -> Any:
 
 def read(program: str, address: str, cache: str, batches: int) -> None:
     """Read so many batches of an epoch; print records, seconds to the first batch, and the CPU seconds of imports."""
-    if program == "tensorflow":
+    if program in ("tensorflow", "stream"):
         import tensorflow  # noqa: F401
     elif program != "client":
         import torch  # noqa: F401
@@ -115,7 +115,7 @@ def read(program: str, address: str, cache: str, batches: int) -> None:
         count = len(split)
     elif cache:
         split = cached(split, Cache(cache, limit="100GB"))
-    order: Any = Global() if program == "global" else Blocks(block_bytes=8 << 20)
+    order: Any = {"global": Global(), "stream": "stream"}.get(program, Blocks(block_bytes=8 << 20))
     options: Any = {"batch_size": BATCH, "order": order, "seed": 7}
     if program in ("workers", "global", "cache", "threads"):
         workers = 0 if program == "threads" else Workers(2, start_method="fork")

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -106,7 +107,7 @@ class Feature:
         """True if a record holds exactly one value, not in a list."""
         return self.shape == ()
 
-    @property
+    @cached_property  # each record is compared with it
     def count(self) -> int | None:
         """Number of values in each record; None if it varies."""
         return None if self.ragged else math.prod(side or 0 for side in self.shape)
@@ -241,8 +242,9 @@ class Schema:
             # Writers do not agree on the dtype of an empty list.
             if dtype != feature.dtype and len(values):
                 return f"feature {escape(key)} is {dtype}, the schema says {feature.dtype}"
-            if feature.count is not None and len(values) != feature.count:
-                expected = "one" if feature.scalar else feature.count
+            count = feature.count
+            if count is not None and len(values) != count:
+                expected = "one" if feature.scalar else count
                 return f"feature {escape(key)} has {len(values)} values, the schema says {expected}"
         return ""
 

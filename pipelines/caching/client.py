@@ -283,9 +283,10 @@ class FetcherClient:
             # -P: without the modules of the working directory, whose names may be those of others.
             command = [sys.executable, "-P", "-m", "shardfeed.pipelines.caching.fetcher"]
             command += [self.directory, str(self.limit)]
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+            # NumPy's threads for linear algebra, which it does not use, would wait in a loop for a tenth of a second.
+            environment = {"OPENBLAS_NUM_THREADS": "1"} | os.environ
+            options: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "env": environment}
+            process = subprocess.Popen(command, start_new_session=True, **options)
         _started[:] = [other for other in _started if other.poll() is None]
         _started.append(process)
         return True

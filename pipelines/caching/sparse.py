@@ -23,13 +23,13 @@ from io import FileIO
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, StorageError
+from shardfeed.errors import StorageError
 from shardfeed.naming import MANIFEST, dataset_name
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, StoredOrder, in_share
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
-from shardfeed.storage.objects import buffers
+from shardfeed.storage.objects import receive
 from shardfeed.storage.own_files import OwnFiles, created_files, remove_created
 from shardfeed.storage.storage import READ_BYTES, FileInfo, pieces
 from shardfeed.text import size_text
@@ -453,13 +453,8 @@ class SparseCopy:
         for part in own.view(shard).parts(remote, row, count):
             if part.file.path != shard_path:  # an index, which the copy has completely
                 continue
-            at = part.start
             with self._files.open(name) as file:
-                for buffer in buffers(part):
-                    at = self._files.put(file, buffer, at, name)
-            if at != part.start + part.size:
-                problem = f"got {at - part.start} bytes from {part.start} on, expected {part.size}"
-                raise IntegrityError(part.file.path, problem, "run `shardfeed verify DIR`")
+                receive(part, lambda data, at, file=file, name=name: self._files.put(file, data, at, name))
         place = int(own.firsts[shard]) + row
         with self._changed:
             self.present[place : place + count] = True

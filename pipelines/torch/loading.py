@@ -29,7 +29,7 @@ from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import EvenSteps, SharedSteps, Steps, check_unchanged
 from shardfeed.pipelines.torch.workers import WorkerPlan, shared_memory_check, start_method
-from shardfeed.processes import GUARD, check_may_start, loss, signals_later
+from shardfeed.processes import GUARD, check_may_start, keep_heap, loss, signals_later
 from shardfeed.readers.skip import Skip
 
 _END = object()
@@ -44,6 +44,7 @@ def _begin_worker(number: int) -> None:
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     if cv2 := sys.modules.get("cv2"):  # inherited
         cv2.setNumThreads(0)  # with 1 it would join threads that a forked process does not have, and hang
+    keep_heap(loader=True)
     gc.freeze()  # garbage collection in a forked worker would write to inherited objects, and so copy every page
     trainer = multiprocessing.parent_process()
     if trainer is not None and trainer.pid != os.getppid():

@@ -23,6 +23,7 @@ from shardfeed.pipelines.torch.encoded import parts_of
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart
 from shardfeed.pipelines.torch.workers import Threads
 from shardfeed.pipelines.windows import SampleSeed, sample_seeds
+from shardfeed.processes import keep_heap
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 
 # From a record, as `split[i]` gives it, and the sample's seed to the parts of a batch: tensors, arrays, numbers, bytes,
@@ -213,6 +214,7 @@ class _Maker:
         self._engine: BatchMaker[Any] | None = None
         self._process = 0  # that made the engine: a fork has no threads
         self._memory = ReusedMemory()  # of all iterations: each would take memory of its own
+        keep_heap(loader=True)  # here; a worker calls it, too
         self._shares = False  # in a worker, after its first batch, for which `Collate` looks for room
 
     def __getstate__(self) -> dict[str, Any]:

@@ -42,6 +42,7 @@ _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 
 _PAGE = 1000  # files of a listing in one answer
 _AT_ONCE = 32  # concurrent requests of one process: more did not help at 30 ms per request
+_PIECE = 1 << 20  # bytes of an answer that are passed on together: still in the processor's cache
 # For an attempt of at most READ_BYTES (larger reads are divided): 280 kB/s is the minimum speed. The shorter limits are
 # for attempts near the deadline: each is at most half of what is left, as obstore may repeat it.
 _ATTEMPT_SECONDS = (45, 22, 11, 6, 3, 1.5, 0.5)
@@ -354,16 +355,25 @@ class ObjectStorage:
 
 def _read(part: Part) -> Buffer:
     """The bytes of a part; a view of obstore's buffer, if they took one request."""
-    found = list(buffers(part))
+    if not isinstance(part.file, _Object):
+        return part.read()
+    found = list(part.file.pieces(part.start, part.start + part.size))
     return memoryview(found[0]) if len(found) == 1 else b"".join(found)
 
 
-def buffers(part: Part) -> Iterator[Received]:
-    """Return the bytes of a part in pieces, without a copy if they come from an object store. Raises OSError."""
+def receive(part: Part, take: Callable[[Buffer, int], object]) -> None:
+    """Pass the bytes of a part to `take` as they arrive, each time with their place in the file; again after an error.
+
+    A whole answer in one buffer would be another copy of it, in new memory. Raises OSError.
+    """
     if isinstance(part.file, _Object):
-        yield from part.file.pieces(part.start, part.start + part.size)
+        part.file.receive(part.start, part.start + part.size, take)
     else:
-        yield part.read()
+        data = part.read()
+        if len(data) != part.size:
+            problem = f"got {len(data)} bytes from {part.start} on, expected {part.size}"
+            raise IntegrityError(part.file.path, problem, "run `shardfeed verify DIR`")
+        take(data, part.start)
 
 
 class _Object:
@@ -402,7 +412,13 @@ class _Object:
         for at in range(start, end, READ_BYTES):
             yield self._get((at, min(at + READ_BYTES, end)))
 
-    def _get(self, span: tuple[int, int] | None) -> Received:
+    def receive(self, start: int, end: int, take: Callable[[Buffer, int], object]) -> None:
+        """See `receive`."""
+        for at in range(start, end, READ_BYTES):
+            self._get((at, min(at + READ_BYTES, end)), take)
+
+    def _get(self, span: tuple[int, int] | None, take: Callable[[Buffer, int], object] | None = None) -> Received:
+        """The bytes of a span, or of the whole file; empty if `take` gets them as they arrive."""
         import obstore
         from obstore import exceptions
 
@@ -413,10 +429,18 @@ class _Object:
         def request(store: Any) -> Received:
             got = obstore.get(store, self._storage.key(self.path), options=options)
             self._bind(self._storage.version_of(got.meta))
-            data = got.bytes()  # obstore's own buffer: a copy would take four times as long as the request
             wanted = span or (0, self.size)
-            if tuple(got.range) != wanted or len(data) != wanted[1] - wanted[0]:
-                raise exceptions.GenericError(f"got {len(data)} bytes of {got.range}, expected range {wanted}")
+            data: Received = b""
+            if take is None:
+                data = got.bytes()  # obstore's own buffer: a copy would take four times as long as the request
+                end = wanted[0] + len(data)
+            else:
+                end = wanted[0]
+                for piece in got.stream(min_chunk_size=_PIECE):
+                    take(memoryview(piece), end)
+                    end += len(piece)
+            if (*got.range, end) != (*wanted, wanted[1]):
+                raise exceptions.GenericError(f"got {end - wanted[0]} bytes of {got.range}, expected range {wanted}")
             return data
 
         return self._storage.call(self.path, request, f"bytes {span[0]} to {span[1]} " if span else "")

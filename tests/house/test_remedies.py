@@ -17,7 +17,7 @@ EXCEPTIONS: dict[str, str] = {
     "converters/engines/choose_engine.py: also give --engine ray": "a cluster of Ray",
     "pipelines/caching/cache.py: smaller images": "a full disk",
     "pipelines/caching/copies.py: run `shardfeed verify DIR`": "a shard that changes while it is copied",
-    "pipelines/caching/sparse.py: run `shardfeed verify DIR`": "a bucket that ends early",
+    "shardfeed/storage/objects.py: run `shardfeed verify DIR`": "a shard that is cut short while it is copied",
     "readers/shards.py: restore it": "a file that vanishes between two looks",
     "shardfeed/column.py: `shardfeed rebuild DIR`": "behind the checksum of the column",
     "shardfeed/formats/mds.py: give more --shards": "a shard of 4 GB",
