@@ -285,8 +285,9 @@ class FetcherClient:
             command += [self.directory, str(self.limit)]
             # NumPy's threads for linear algebra, which it does not use, would wait in a loop for a tenth of a second.
             environment = {"OPENBLAS_NUM_THREADS": "1"} | os.environ
-            options: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "env": environment}
-            process = subprocess.Popen(command, start_new_session=True, **options)
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+            )
         _started[:] = [other for other in _started if other.poll() is None]
         _started.append(process)
         return True
