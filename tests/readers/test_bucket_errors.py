@@ -25,6 +25,7 @@ from shardfeed.readers import Dataset, verify
 from shardfeed.storage import objects
 from shardfeed.storage.address import destination
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.storage import Part
 
 from repository import SUPPORT
 from web_server import WebServer, web_server
@@ -92,6 +93,17 @@ def test_a_refusal_is_said_in_plain_words(web: WebServer, address: str, answer: 
     web.fault = lambda path, part: answer
     for call, argument in ((shardfeed.open, address), (train.__getitem__, 0), (open_source, address)):
         assert re.match(f"{address}.*: {ANSWERS[answer]}", said(call, argument))
+
+
+def test_bytes_that_were_not_asked_for_reach_no_file(web: WebServer, address: str) -> None:
+    """Records beside them may be there already."""
+    shards, taken = shardfeed.open(address)["train"].shards, list[int]()
+    part = Part(shards.file(0), 10, 100)
+    objects.receive(part, lambda data, at: taken.extend((at, len(data))))
+    assert taken == [10, 100]
+    web.fault = lambda path, part: "long" if part else ""
+    assert "the response has a different" in said(objects.receive, part, lambda data, at: taken.append(at))
+    assert len(taken) == 2
 
 
 @pytest.mark.usefixtures("web")

@@ -23,7 +23,7 @@ Posted = Callable[[str, str, bytes], tuple[int, dict[str, str], bytes]]  # the s
 
 class WebServer(ThreadingHTTPServer):
     """`requests`: method, path and range of each request. `fault`: "503", "400 ExpiredToken", "cut", "flip", "whole",
-    "late" (answered once the event `late` is set) or "".
+    "long" (more bytes than its head says are of the range), "late" (answered once the event `late` is set) or "".
 
     `answer`: what is answered instead of a file, `posted`: to a POST or PUT. `heads`: the headers of each GET and HEAD.
     `listed`: names in listings besides those of files. `endless`: each page of a listing is the same, and says that
@@ -127,8 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers["ETag"] = tag
         if found:
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
-        self._head(206 if found else 200, end - start, headers)
-        body = content[start:end]
+        body = content[start:end] + (bytes(64) if fault == "long" else b"")
+        self._head(206 if found else 200, len(body), headers)
         if fault == "flip":
             body = body[:-1] + bytes([body[-1] ^ 1])
         if fault == "cut":
