@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import suppress
 from functools import partial
 
 from shardfeed.storage.storage import FileInfo
@@ -63,7 +64,9 @@ def _share(
         finally:
             alone(int, left)  # after an error: the others end, too
 
-    helpers = [pool.submit(run) for _ in given[1:AT_ONCE]]
+    helpers: list[Future[None]] = []
+    with suppress(RuntimeError):  # after an error of another file the pool takes no more: this thread does it alone
+        helpers.extend(pool.submit(run) for _ in given[1:AT_ONCE])
     try:
         run()
     finally:

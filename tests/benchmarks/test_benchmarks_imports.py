@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted(file for name in ("benchmarks", "docs", "data_samples") for file in (ROOT / name).rglob("*.py"))
+FILES = sorted(
+    file
+    for name in ("benchmarks", "docs", "data_samples")
+    for file in (ROOT / name).rglob("*.py")
+    if "results" not in file.parts
+)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -2,11 +2,14 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from shardfeed.storage.storage import FileInfo
 from shardfeed.storage.transfer import AT_ONCE, Share, transfer
+
+from processes import until
 
 
 def test_idle_threads_help_with_the_parts_of_a_large_file() -> None:
@@ -83,3 +86,19 @@ def test_ctrl_c_leaves_the_parts_that_were_not_begun() -> None:
     with pytest.raises(KeyboardInterrupt):
         transfer(copy, {"empty": FileInfo(0, 0), "large": FileInfo(50_000, 0)}, interrupt)
     assert len(begun) < 50_000
+
+
+def test_a_file_that_is_under_way_is_completed_after_the_error_of_another() -> None:
+    """Also where it comes to its parts when no other thread can be had: else its upload would stay unfinished."""
+    copied = list[int]()
+
+    def copy(name: str, info: FileInfo, share: Any) -> bool:
+        if name == "bad":
+            raise ValueError(name)
+        until(lambda: share.args[0]._shutdown)  # its pool's
+        share(copied.append, range(info.size))
+        return True
+
+    with pytest.raises(ValueError, match="bad"):
+        transfer(copy, {"large": FileInfo(20, 0), "bad": FileInfo(0, 0)}, None)
+    assert copied == list(range(20))
