@@ -86,8 +86,8 @@ def pull(
             path = os.path.join(out, MANIFEST)
             if not os.path.isfile(path) or whole(LOCAL.open(path)) != content:
                 raise OutputExistsError(out, "exists already", "choose another name")
-            beside = [os.path.getsize(path) for each in BESIDE if os.path.isfile(path := os.path.join(out, each))]
-            return Pulled(len(files) + 1 + len(beside), size + sum(beside), 0)
+            cards = [os.path.getsize(path) for name in BESIDE if os.path.isfile(path := os.path.join(out, name))]
+            return Pulled(len(files) + 1 + len(cards), size + sum(cards), 0)
         building = hidden_sibling(out, "pulling")
         folders = manifest.folders()
         for folder in (building, *(os.path.join(building, name) for name in folders)):
