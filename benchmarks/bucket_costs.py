@@ -1,15 +1,16 @@
 """CPU time per record of reading a bucket, beside the same records from a local disk, and where it goes.
 
     python benchmarks/bucket_costs.py [--bytes 65000 2000 1000000] [--programs workers threads] [--rounds 3]
-        [--latency 0.03] [--speed 200] [--pythons before=OTHER/bin/python now=.venv/bin/python]
+        [--latency 0.03] [--speed 200] [--megabytes 800] [--workers 2]
+        [--pythons before=OTHER/bin/python now=.venv/bin/python]
     python benchmarks/bucket_costs.py --first --programs workers threads arrays tensorflow
     python benchmarks/bucket_costs.py --steps [--bytes 65000 2000 1000000]
 
 Each record is a small JPEG with random bytes behind it, and comes from `bucket_server.py`, which is not counted.
 Programs and Pythons alternate, and the figures are medians. CPU time is that of all processes, from the end of the
 program's imports on, so what it starts counts whole. The table names the fetcher's, and that of a run that ends after
-one batch, which is start-up. PyTorch's two workers are forked, for a disk as well. `--steps` measures single steps of a
-record's way in one process: its CRC, copies, and pages of /dev/shm.
+one batch, which is start-up. MB/s are those after the first batch. PyTorch's workers are forked, for a disk as well.
+`--steps` measures single steps of a record's way in one process: its CRC, copies, and pages of /dev/shm.
 """
 
 import argparse
@@ -82,7 +83,7 @@ def record(sample: Any, seed: int) -> Any:
     return sample["image/encoded"]
 
 
-def read(program: str, address: str, cache: str, batches: int) -> None:
+def read(program: str, address: str, cache: str, batches: int, processes: int) -> None:
     """Read so many batches of an epoch; print records, seconds to the first batch, and the CPU seconds of imports."""
     if program in ("tensorflow", "stream"):
         import tensorflow  # noqa: F401
@@ -118,7 +119,7 @@ def read(program: str, address: str, cache: str, batches: int) -> None:
     order: Any = {"global": Global(), "stream": "stream"}.get(program, Blocks(block_bytes=8 << 20))
     options: Any = {"batch_size": BATCH, "order": order, "seed": 7}
     if program in ("workers", "global", "cache", "threads"):
-        workers = 0 if program == "threads" else Workers(2, start_method="fork")
+        workers = 0 if program == "threads" else Workers(processes, start_method="fork")
         made = torch_loader(split, transform=record, collate_fn=len, workers=workers, **options)
     elif program != "client":
         function = array_batches if program == "arrays" else shardfeed.train_batches
@@ -127,7 +128,8 @@ def read(program: str, address: str, cache: str, batches: int) -> None:
         for _batch in itertools.islice(made, batches):
             first = first or time.perf_counter() - started
             count += BATCH
-    print(json.dumps({"first": first, "records": count, "imports": imports}), flush=True)
+    said = {"first": first, "records": count, "imports": imports, "seconds": time.perf_counter() - started}
+    print(json.dumps(said), flush=True)
 
 
 def steps(size: int) -> dict[str, float]:
@@ -170,10 +172,11 @@ def steps(size: int) -> dict[str, float]:
     return spent
 
 
-def run(python: str, program: str, address: str, batches: int) -> dict[str, float]:
+def run(python: str, program: str, address: str, batches: int, processes: int) -> dict[str, float]:
     """Run `read` in a new process; add the CPU seconds of its processes, without imports, and those of the fetcher."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as cache:
-        command = [python, __file__, "read", program, address, cache if program == "cache" else "", str(batches)]
+        where = [address, cache if program == "cache" else ""]
+        command = [python, __file__, "read", program, *where, str(batches), str(processes)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         said = process.stdout.read()
@@ -194,6 +197,8 @@ def main() -> int:
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=["workers", "threads"])
     parser.add_argument("--latency", type=float, default=0.03, help="seconds of a request (0.03)")
     parser.add_argument("--speed", type=float, default=200, help="MB/s of all requests together (200)")
+    parser.add_argument("--megabytes", type=int, default=800, help="of a dataset, of 60,000 records at most (800)")
+    parser.add_argument("--workers", type=int, default=2, help="of PyTorch, but for threads (2)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--first", action="store_true", help="only the first batch of each program")
     parser.add_argument("--steps", action="store_true", help="measure single steps of a record's way instead")
@@ -208,8 +213,8 @@ def main() -> int:
         return 0
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: a fetcher, which outlives its program, becomes ours
     keys = {"AWS_SKIP_SIGNATURE": "true", "AWS_REGION": "us-east-1"}
-    print("| records | program | Python | CPU µs per record | of it the fetcher | start-up, s | first batch, s |")
-    print("|---:|---|---|---:|---:|---:|---:|")
+    print("| records | program | Python | CPU µs per record | of it the fetcher | MB/s | start-up, s | first batch |")
+    print("|---:|---|---|---:|---:|---:|---:|---:|")
     with (
         tempfile.TemporaryDirectory() as directory,
         file_server(Path(directory), args.latency, args.speed * 1e6) as server,
@@ -217,7 +222,7 @@ def main() -> int:
         os.environ |= keys | {"AWS_ENDPOINT_URL": server.url}
         for size in args.bytes:
             name = f"records-{size}"
-            make_dataset(Path(directory) / name, size, min(60_000, 800_000_000 // size))
+            make_dataset(Path(directory) / name, size, min(60_000, args.megabytes * 1_000_000 // size))
             places = {"": f"s3://bucket/{name}", ", from a disk": str(Path(directory) / name)}
             kinds = [
                 (program, kind, each)
@@ -226,18 +231,19 @@ def main() -> int:
                 for each in args.pythons
                 if not kind or (program not in ("client", "cache") and not args.first)
             ]
-            runs: dict[Any, list[tuple[float, float, float, float]]] = {one: [] for one in kinds}
+            runs: dict[Any, list[tuple[float, ...]]] = {one: [] for one in kinds}
             for _ in range(args.rounds):
                 for (program, kind, each), of in runs.items():
-                    of_one = run(each.partition("=")[2], program, places[kind], 1)
-                    of_all = of_one if args.first else run(each.partition("=")[2], program, places[kind], 1 << 40)
+                    how = each.partition("=")[2], program, places[kind]
+                    of_one = run(*how, 1, args.workers)
+                    of_all = of_one if args.first else run(*how, 1 << 40, args.workers)
                     per_record = 1e6 / of_all["records"]
-                    of.append(
-                        (per_record * of_all["all"], per_record * of_all["fetcher"], of_one["all"], of_one["first"])
-                    )
+                    spent = per_record * of_all["all"], per_record * of_all["fetcher"]
+                    rate = size * of_all["records"] / (of_all["seconds"] - of_all["first"]) / 1e6
+                    of.append((*spent, rate, of_one["all"], of_one["first"]))
             for (program, kind, each), of in runs.items():
-                cost, fetcher, start, first = (statistics.median(values) for values in zip(*of, strict=True))
-                costs = " | " if args.first else f"{cost:,.0f} | {fetcher:,.0f}"
+                *spent, rate, start, first = (statistics.median(values) for values in zip(*of, strict=True))
+                costs = " | | " if args.first else f"{spent[0]:,.0f} | {spent[1]:,.0f} | {rate:,.0f}"
                 label = f"| {size:,} | {program}{kind} | {each.partition('=')[0]}"
                 print(f"{label} | {costs} | {start:.2f} | {first:.2f} |", flush=True)
     return 0
@@ -245,6 +251,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["read"]:
-        read(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
+        read(sys.argv[2], sys.argv[3], sys.argv[4], *map(int, sys.argv[5:]))
     else:
         sys.exit(main())
