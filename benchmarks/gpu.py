@@ -238,8 +238,8 @@ def main() -> int:
         step(*batch)
     torch.cuda.synchronize()
     others = not_pytorchs()
-    if args.model != "none":
-        makers[CONSTANT] = lambda count: itertools.repeat(batch)
+    if args.model != "none":  # first, so that a run that is cut short has it
+        makers = {CONSTANT: lambda count: itertools.repeat(batch)} | makers
     compiled = "" if args.compile is None else f", compiled ({args.compile})"
     versions = f"PyTorch {torch.__version__}, {args.model}{compiled}, batches of {args.batch}"
     print(f"{torch.cuda.get_device_name()}, {versions}\n", flush=True)

@@ -24,7 +24,7 @@ class Header(NamedTuple):
     """Header of a sequential JPEG with one scan.
 
     `height`, `width`: of the image. `frame`: content of the frame's segment. `needed`: the segments that a decoder
-    needs, joined, up to the image data; `size_at`: the offset of height and width, uint16 each, in it. `interval`: MCUs
+    needs, joined, up to the image data, with factors of 1 for a single component; `size_at`: the offset of height and width, uint16 each, in it. `interval`: MCUs
     between restart markers, or 0. `odd_colors`: of three components, maybe not YCbCr, by Adobe's marker or their names.
     `scan`: the offset of the image data in the file.
     """
@@ -69,7 +69,10 @@ def header_of(data: bytes | memoryview) -> Header | None:
             elif marker == APPS[14] and end >= start + 16 and data[start + 4 : start + 9] == b"Adobe":
                 odd |= data[start + 15] != 1  # YCbCr
             if marker in _NEEDED:
-                needed.append(bytes(data[start:end]))
+                segment = bytearray(data[start:end])
+                if marker in FRAMES and frame[5] == 1:  # no pixel depends on them, but nvJPEG shows another image
+                    segment[11:12] = b"\x11"
+                needed.append(segment)
                 at += end - start
         count, height, width = frame[5], frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
     except (MarkerError, IndexError):

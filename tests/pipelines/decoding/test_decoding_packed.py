@@ -175,6 +175,7 @@ JPEGS = {
     "4:4:0": by_simplejpeg("440"),
     "4:4:4": YCBCR,
     "gray": jpeg(PICTURE.convert("L")),
+    "gray with factors of 2": jpeg(PICTURE.convert("L"), subsampling="4:2:0"),
     "restarts": jpeg(PICTURE, restart_marker_blocks=5),
     "seekable": cut_jpeg(PICTURE),
     "Adobe's YCbCr": with_adobe(1),
@@ -211,6 +212,21 @@ def test_each_kind_of_image_is_handed_on_or_decoded(path: str, crop: Crop) -> No
     assert (batch.views, batch.others) == (expected.views, expected.others)
     assert b"Exif" in JPEGS["turned by Exif"]
     assert not any(word in batch.images.data.tobytes() for word in (b"Exif", b"a profile"))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("sampling", ["4:2:0", "4:2:2"])
+def test_factors_of_a_single_component_are_one(path: str, sampling: str) -> None:
+    """No pixel depends on them, but nvJPEG shows others where they are larger, without an error."""
+    gray = PICTURE.convert("L")
+    for make, crop in ((jpeg, CROP), (cut_jpeg, RandomCrop((8, 8), RandomWindow((0.02, 0.05), (1, 1)), False))):
+        files = [make(gray, subsampling=each) for each in ("4:4:4", sampling)]
+        payloads = [record(file, row_lengths(file), RNG) for file in files]
+        one, other = (packer(path, crop)([payload], SEEDS[:1]).images for payload in payloads)
+        assert files[0] != files[1]
+        assert one.is_jpeg.all()
+        assert one.data.tobytes() == other.data.tobytes()
+        assert (len(one.data) < len(files[0]) / 2) == (make is cut_jpeg)
 
 
 @pytest.mark.parametrize("path", PATHS)
