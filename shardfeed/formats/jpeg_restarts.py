@@ -24,9 +24,9 @@ class Header(NamedTuple):
     """Header of a sequential JPEG with one scan.
 
     `height`, `width`: of the image. `frame`: content of the frame's segment. `needed`: the segments that a decoder
-    needs, joined, up to the image data, with factors of 1 for a single component; `size_at`: the offset of height and width, uint16 each, in it. `interval`: MCUs
-    between restart markers, or 0. `odd_colors`: of three components, maybe not YCbCr, by Adobe's marker or their names.
-    `scan`: the offset of the image data in the file.
+    needs, joined, up to the image data, with factors of 1 for a single component; `size_at`: the offset of height and
+    width, uint16 each, in it. `interval`: MCUs between restart markers, or 0. `odd_colors`: of three components, maybe
+    not YCbCr, by Adobe's marker or their names. `scan`: the offset of the image data in the file.
     """
 
     height: int
@@ -72,7 +72,7 @@ def header_of(data: bytes | memoryview) -> Header | None:
                 segment = bytearray(data[start:end])
                 if marker in FRAMES and frame[5] == 1:  # no pixel depends on them, but nvJPEG shows another image
                     segment[11:12] = b"\x11"
-                needed.append(segment)
+                needed.append(bytes(segment))
                 at += end - start
         count, height, width = frame[5], frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
     except (MarkerError, IndexError):
