@@ -70,7 +70,7 @@ def header_of(data: bytes | memoryview) -> Header | None:
                 odd |= data[start + 15] != 1  # YCbCr
             if marker in _NEEDED:
                 segment = bytearray(data[start:end])
-                if marker in FRAMES and frame[5] == 1:  # no pixel depends on them, but nvJPEG shows another image
+                if marker in FRAMES and frame[5] == 1:  # no pixel depends on them, but nvJPEG shows others
                     segment[11:12] = b"\x11"
                 needed.append(bytes(segment))
                 at += end - start

@@ -59,7 +59,7 @@ bool read_header(const Bytes &image, Header &header, std::vector<uint8_t> *neede
                           marker == APP0 || marker == APP14;
         if (needed && kept) {
             needed->insert(needed->end(), image.data + at, image.data + end);
-            // No pixel depends on the factors of a single component, but nvJPEG shows another image.
+            // No pixel depends on the factors of a single component, but nvJPEG shows others for larger ones.
             if (is_frame(marker) && components == 1) needed->end()[at + 11 - end] = 0x11;
         }
         if (marker == SOS) {
