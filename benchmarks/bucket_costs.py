@@ -213,7 +213,8 @@ def main() -> int:
         return 0
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: a fetcher, which outlives its program, becomes ours
     keys = {"AWS_SKIP_SIGNATURE": "true", "AWS_REGION": "us-east-1"}
-    print("| records | program | Python | CPU µs per record | of it the fetcher | MB/s | start-up, s | first batch |")
+    heads = ("records", "program", "Python", "CPU µs per record", "of it the fetcher", "MB/s", "start-up, s")
+    print("|", " | ".join((*heads, "first batch, s")), "|")
     print("|---:|---|---|---:|---:|---:|---:|---:|")
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -239,7 +240,7 @@ def main() -> int:
                     of_all = of_one if args.first else run(*how, 1 << 40, args.workers)
                     per_record = 1e6 / of_all["records"]
                     spent = per_record * of_all["all"], per_record * of_all["fetcher"]
-                    rate = size * of_all["records"] / (of_all["seconds"] - of_all["first"]) / 1e6
+                    rate = size * (of_all["records"] - BATCH) / (of_all["seconds"] - of_all["first"]) / 1e6
                     of.append((*spent, rate, of_one["all"], of_one["first"]))
             for (program, kind, each), of in runs.items():
                 *spent, rate, start, first = (statistics.median(values) for values in zip(*of, strict=True))

@@ -69,10 +69,7 @@ def header_of(data: bytes | memoryview) -> Header | None:
             elif marker == APPS[14] and end >= start + 16 and data[start + 4 : start + 9] == b"Adobe":
                 odd |= data[start + 15] != 1  # YCbCr
             if marker in _NEEDED:
-                segment = bytearray(data[start:end])
-                if marker in FRAMES and frame[5] == 1:  # no pixel depends on them, but nvJPEG shows others
-                    segment[11:12] = b"\x11"
-                needed.append(bytes(segment))
+                needed.append(bytes(data[start:end]))
                 at += end - start
         count, height, width = frame[5], frame[1] << 8 | frame[2], frame[3] << 8 | frame[4]
     except (MarkerError, IndexError):
@@ -80,7 +77,10 @@ def header_of(data: bytes | memoryview) -> Header | None:
     if not (count and height and width) or data[start + 4] != count or len(frame) < 6 + 3 * count:
         return None
     odd = count == 3 and (odd or frame[6:15:3] == b"RGB")
-    return Header(height, width, frame, b"".join(needed), size_at, interval, odd, end)
+    joined = bytearray(b"".join(needed))
+    if count == 1:  # no pixel depends on the factors, but nvJPEG shows others where they are larger
+        joined[size_at + 6] = 0x11
+    return Header(height, width, frame, bytes(joined), size_at, interval, odd, end)
 
 
 def grid_of(data: bytes | memoryview) -> Grid | None:

@@ -57,11 +57,9 @@ bool read_header(const Bytes &image, Header &header, std::vector<uint8_t> *neede
         if (is_adobe && image[at + 15] != YCBCR) header.odd_colors = true;
         const bool kept = is_frame(marker) || marker == DHT || marker == SOS || marker == DQT || marker == DRI ||
                           marker == APP0 || marker == APP14;
-        if (needed && kept) {
-            needed->insert(needed->end(), image.data + at, image.data + end);
-            // No pixel depends on the factors of a single component, but nvJPEG shows others for larger ones.
-            if (is_frame(marker) && components == 1) needed->end()[at + 11 - end] = 0x11;
-        }
+        if (needed && kept) needed->insert(needed->end(), image.data + at, image.data + end);
+        // No pixel depends on the factors of a single component, but nvJPEG shows others where they are larger.
+        if (needed && is_frame(marker) && components == 1) needed->at(header.size_at + 6) = 0x11;
         if (marker == SOS) {
             header.scan = end;
             header.odd_colors &= components == 3;
