@@ -1,9 +1,9 @@
-"""DLIO, which MLPerf Storage runs: how many of its H100 does a core feed, by shardfeed and by DLIO's own readers?
+"""DLIO, of MLPerf Storage: how many H100 of versions 1.0 and 2.0 does a core feed, by shardfeed and by DLIO's readers?
 
     python benchmarks/dlio.py FOLDER [--files 12] [--accelerators 1 2 4 8] [--core 1]
 
-The workload is its resnet50_h100, 1,251 records of 115 kB per file, batches of 400, 0.224 s for a step, with `--files`
-files instead of 1,024, and two threads. DLIO generates them in FOLDER, once; `shardfeed adopt` makes a dataset of them.
+The workload is their resnet50_h100, which 3.0 does not rank: 1,251 records of 115 kB per file, batches of 400, 0.224 s
+for a step. It runs with `--files` files instead of 1,024, and two threads. DLIO generates them in FOLDER, once; `shardfeed adopt` makes a dataset of them.
 DLIO's PyTorch reader cannot read TFRecords: it reads as many bytes in DLIO's indexed_binary.
 
 Each reader runs once, on one core. After a warm-up, an epoch without a pause between steps gives its rate and its CPU
@@ -24,9 +24,9 @@ from environments import ENVIRONMENTS, clean_environment, environment_python
 
 _PACKAGES = ("shardfeed[tensorflow,torch]", "mpi4py==4.1.2", "mpich==5.0.2", "hydra-core==1.3.8", "pandas==3.1.1")
 _PACKAGES += ("h5py==3.14.0", "psutil==7.2.2", "pydftracer==1.0.2", "nvidia-dali-cuda120==2.4.0")
-_DLIO = (
-    "dlio_benchmark==2.0.0"  # without what it requires: another version of DALI, and torchvision, which it does not use
-)
+# Without what it requires: another version of DALI, and torchvision, which it does not use. The published figures are of
+# 2.0.0. In 2.0.1 a shuffled map of samples names records twice: https://github.com/argonne-lcf/dlio_benchmark/pull/341.
+_DLIO = "dlio_benchmark==2.0.0"
 STEP, BATCH, SAMPLES, THREADS = 0.224, 400, 1251, 2
 _OURS = "++workload.reader.data_loader_sampler=index", "++workload.reader.data_loader_classname=dlio_loader."
 _TORCH, _TF = "++workload.framework=pytorch", "++workload.framework=tensorflow"
