@@ -3,8 +3,9 @@
     python benchmarks/dlio.py FOLDER [--files 12] [--accelerators 1 2 4 8] [--core 1]
 
 The workload is their resnet50_h100, which 3.0 does not rank: 1,251 records of 115 kB per file, batches of 400, 0.224 s
-for a step. It runs with `--files` files instead of 1,024, and two threads. DLIO generates them in FOLDER, once; `shardfeed adopt` makes a dataset of them.
-DLIO's PyTorch reader cannot read TFRecords: it reads as many bytes in DLIO's indexed_binary.
+for a step. It runs with `--files` files instead of 1,024, and two threads. DLIO generates them in FOLDER, once;
+`shardfeed adopt` makes a dataset of them. DLIO's PyTorch reader cannot read TFRecords: it reads as many bytes in DLIO's
+indexed_binary.
 
 Each reader runs once, on one core. After a warm-up, an epoch without a pause between steps gives its rate and its CPU
 time, then the step gets shorter from epoch to epoch: 0.224 s / n is what n accelerators ask of a reader. Utilisation is
@@ -24,8 +25,8 @@ from environments import ENVIRONMENTS, clean_environment, environment_python
 
 _PACKAGES = ("shardfeed[tensorflow,torch]", "mpi4py==4.1.2", "mpich==5.0.2", "hydra-core==1.3.8", "pandas==3.1.1")
 _PACKAGES += ("h5py==3.14.0", "psutil==7.2.2", "pydftracer==1.0.2", "nvidia-dali-cuda120==2.4.0")
-# Without what it requires: another version of DALI, and torchvision, which it does not use. The published figures are of
-# 2.0.0. In 2.0.1 a shuffled map of samples names records twice: https://github.com/argonne-lcf/dlio_benchmark/pull/341.
+# Without what it requires: another version of DALI, and torchvision, which it does not use. The published figures are
+# of 2.0.0. In 2.0.1 a shuffled map of samples names records twice: argonne-lcf/dlio_benchmark, pull request 341.
 _DLIO = "dlio_benchmark==2.0.0"
 STEP, BATCH, SAMPLES, THREADS = 0.224, 400, 1251, 2
 _OURS = "++workload.reader.data_loader_sampler=index", "++workload.reader.data_loader_classname=dlio_loader."

@@ -4,6 +4,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -182,6 +183,39 @@ def test_the_recipe_for_processes(bucket: Bucket, folder: Callable[..., Path], t
     assert stored(bucket, "flowers") == files(tree(tmp_path / "expected" / "flowers"))
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "exists already" in again.stderr
+
+
+# In place of Slurm's: starts three copies of a program with the variables that Slurm sets.
+SRUN = """#!/bin/sh
+for copy in 0 1 2; do SLURM_NTASKS=3 SLURM_PROCID=$copy "$@" & copies="$copies $!"; done
+for copy in $copies; do wait $copy || exit 1; done
+"""
+
+
+@pytest.mark.long
+def test_the_recipe_for_slurm(folder: Callable[..., Path], tmp_path: Path) -> None:
+    """In one job, whose second try finds one shard missing."""
+    (tmp_path / "expected").mkdir()
+    convert(folder(8), tmp_path / "expected" / "flowers", split={"train": 0.9, "validation": 0.1})
+    (code,) = re.findall(r"```py\n(# slurm_convert\.py\n.*?)```", RECIPES, re.DOTALL)
+    (tmp_path / "slurm_convert.py").write_text(code)
+    (tmp_path / "srun").write_text(SRUN.replace("0 1 2", "1 2"))  # one of the copies is lost
+    (tmp_path / "srun").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [sys.executable, "slurm_convert.py", "images", "flowers"]
+
+    def submit() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    lost = submit()
+    assert lost.returncode == 1
+    assert "1 shard not written" in lost.stderr
+    shutil.rmtree(tmp_path / "tasks")
+    (tmp_path / "srun").write_text(SRUN)
+    done = submit()
+    assert done.returncode == 0, done.stderr
+    assert "committed, train: " in done.stdout
+    assert tree(tmp_path / "flowers") == tree(tmp_path / "expected" / "flowers")
 
 
 # A node: it carries out the tasks in its file, in their order, with a working directory and temporary files of its own.
