@@ -38,6 +38,32 @@ def anchors(page: Path) -> set[str]:
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
+def captioned(caption: str) -> list[Path]:
+    """Return the pages of the site under a caption of docs/index.md; notebooks left out."""
+    (names,) = re.findall(rf"^:caption: {caption}\n\n((?:.+\n)+)```", (DOCS / "index.md").read_text(), re.MULTILINE)
+    return [DOCS / f"{name}.md" for name in names.split() if (DOCS / f"{name}.md").exists()]
+
+
+TASK_PAGES = [ROOT / "README.md", DOCS / "index.md", *captioned("Start"), *captioned("Tasks")]
+# What a script has written into a page, what is typed or printed, and addresses: none of them is a sentence of ours.
+NOT_PROSE = re.compile(
+    r"<!-- made by .*?<!-- the end of what it makes -->|^ {4}[^\n]*$|`[^`\n]+`|\]\([^)]*\)", re.MULTILINE | re.DOTALL
+)
+# What only concerns who works on shardfeed. It belongs to docs/benchmarks.md, docs/design/ or benchmarks/.
+NOTES = {
+    "a row of reliability.md": r"\bpromise of row \d+|\brow \d+ of reliability",
+    "the length of our code": r"\b\d+ (?:more |fewer )?lines (?:more|fewer|of (?:our )?code)\b",
+    "work still to do": r"\bmust be (?:repeated|measured again|run again)\b|\b(?:not|were) looked (?:at|into)\b",
+    "a version that nobody has": r"\bearlier (?:version|commit)s?\b",
+    "a date": r"\b20\d\d-\d\d-\d\d\b",
+    "a commit": r"\bcommit [0-9a-f]{7,}",
+    "microseconds": r"\d ?(?:µs|us)\b|\bmicroseconds?\b|\bµs\b",
+}
+REASONS = {
+    ("large-data.md", "microseconds"): "the page multiplies them: hours and cores of large datasets follow from them",
+}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_files_of_ours_that_a_page_names_are_there(page: Path) -> None:
     for name in OURS.findall(page.read_text()):
@@ -53,6 +79,49 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", TASK_PAGES, ids=[page.stem for page in TASK_PAGES])
+def test_pages_for_users_have_no_notes_of_developers(page: Path) -> None:
+    text = NOT_PROSE.sub("", prose(page))
+    for what, pattern in NOTES.items():
+        if (page.name, what) not in REASONS:
+            assert not re.findall(rf".{{0,40}}(?:{pattern}).{{0,20}}", text), f"{page.name} tells users {what}"
+
+
+def test_exceptions_for_notes_are_needed() -> None:
+    for (name, what), reason in REASONS.items():
+        assert re.search(NOTES[what], NOT_PROSE.sub("", prose(DOCS / name))), f"{name}: {what}: {reason}"
+
+
+def test_the_list_of_commands_is_complete() -> None:
+    """The list that docs/cli.md begins with has the commands in the order of `shardfeed --help`."""
+    listed = re.findall(r"^ {4}shardfeed (\w+) ", CLI.read_text().split("\n## ")[0], re.MULTILINE)
+    assert listed == [*COMMANDS, "help"]
+
+
+def test_first_pages_show_keras_in_one_way() -> None:
+    """README.md's program is the beginning of that in docs/quickstart.md, and works on each backend of Keras."""
+    programs = [
+        re.findall(r"^```py(?:thon)?\n(import keras\n.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for page in (ROOT / "README.md", DOCS / "quickstart.md")
+    ]
+    readme, quickstart = ([line for line in program.splitlines() if line] for (program,) in programs)
+    assert quickstart[: len(readme)] == readme
+    for page in (ROOT / "README.md", DOCS / "quickstart.md", DOCS / "index.md"):
+        assert "train_batches" not in "".join(FENCED.findall(page.read_text())), page.name
+
+
+def test_git_ignores_what_first_commands_write() -> None:
+    ignored = (ROOT / ".gitignore").read_text().split("\n")
+    for page in (ROOT / "README.md", DOCS / "quickstart.md"):
+        text = page.read_text()
+        made = re.findall(r"^ {4}\$ shardfeed convert data_samples/\S+ (\w+)", text, re.MULTILINE)
+        assert made, page.name
+        for folder in made:
+            assert f"/{folder}/" in ignored, folder
+        for file in re.findall(r"^ {4}\$ shardfeed preview \S+ -o (\S+)|\.save\(\"([^\"]+)\"\)", text, re.MULTILINE):
+            assert f"/{''.join(file)}" in ignored, file
 
 
 def test_every_page_is_on_the_site() -> None:
