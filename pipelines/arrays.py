@@ -240,7 +240,6 @@ class ArrayBatches(Iterable[Any]):
     """
 
     _fill = False  # whether damaged samples are replaced
-    step = 0  # where the next iteration begins
 
     def __init__(
         self,
@@ -282,7 +281,13 @@ class ArrayBatches(Iterable[Any]):
         if self._running is not None and (running := self._running()) is not None:
             running.close()
 
-    def rest_of_epoch(self, step: int) -> Iterator[Any]:
+    @property
+    def step(self) -> int:
+        """The step at which the next iteration begins: 0."""
+        return 0
+
+    @checked
+    def rest_of_epoch(self, step: Step) -> Iterator[Any]:
         """The batches from `step` to the end of its epoch, which do not count. It ends an earlier iteration."""
         return self._ahead(range(step, (step // len(self) + 1) * len(self)))
 
@@ -331,7 +336,7 @@ class TrainingArrays(ArrayBatches):
     def __init__(self, *given: Any, start_step: int | None, **options: Any) -> None:
         super().__init__(*given, **options)
         self.endless = start_step is not None
-        self.step = start_step or 0
+        self._step = start_step or 0
         self._begun: int | None = None  # the epoch of the last batch, unless `seek` was called since
 
     def __repr__(self) -> str:
@@ -339,6 +344,19 @@ class TrainingArrays(ArrayBatches):
 
     def __len__(self) -> int:
         return self.order.steps_per_epoch
+
+    @property
+    def step(self) -> int:
+        """Number of batches returned so far, over all epochs; you may set it, as `seek` does.
+
+        Setting it raises UsageError for anything but an integer from 0 to 2^63 - 1.
+        """
+        return self._step
+
+    @step.setter
+    @checked
+    def step(self, step: Step) -> None:
+        self._step = step
 
     @property
     def epoch(self) -> int:
@@ -350,6 +368,7 @@ class TrainingArrays(ArrayBatches):
         """The position after the last batch that was returned; the same on all ranks, and for any number of them."""
         return Position(self.step, self.order)
 
+    @checked
     def seek(self, position: Position) -> None:
         """Continue after `position`: the next iteration gives the epoch's remaining batches.
 
@@ -369,7 +388,7 @@ class TrainingArrays(ArrayBatches):
 
     def _count(self, epoch: int, batch: Any) -> Any:
         self._begun = epoch
-        self.step += 1
+        self._step += 1
         return batch
 
     def _drawn(self, step: int) -> tuple[DrawnSamples, int | None]:

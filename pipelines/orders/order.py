@@ -11,12 +11,16 @@ gives the same samples on every machine and in every release.
 
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from shardfeed.declared import Count, Range, Seed, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.arithmetic import hashed, permuted
+from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, hashed, permuted
+
+Fingerprint = str | Literal[""]  # "": of samples that have none
+SampleCount = Annotated[int, Range(1, MAX_SIZE)]
 
 # Purpose of a key: two uses of one seed must not draw the same numbers. `strata` has 6 to 9, `shapes` 10 to 12.
 _EPOCH, _SAMPLE, _BLOCKS, _WINDOW, _ROTATION = range(1, 6)
@@ -35,6 +39,7 @@ class DrawnSamples(NamedTuple):
     shape: tuple[int, int] | None = None
 
 
+@checked
 @dataclass(frozen=True)
 class Order:
     """Fields and methods common to all orders.
@@ -42,15 +47,18 @@ class Order:
     `dataset`: fingerprint of the samples. `samples`: number of samples. `batch_size`: of all replicas together.
     `epoch_samples`: positions per epoch; if not a multiple of `batch_size`, the last batch is smaller.
     `seed`: 0 to 2^63 - 1; of the order and of the augmentation.
+
+    Each order checks its fields when it is made, because it may come out of a file. Raises UsageError for a number
+    that no order has.
     """
 
     kind: ClassVar[str]
 
-    dataset: str
-    samples: int
-    batch_size: int
-    epoch_samples: int
-    seed: int
+    dataset: Fingerprint
+    samples: SampleCount
+    batch_size: Count
+    epoch_samples: SampleCount
+    seed: Seed
 
     @property
     def steps_per_epoch(self) -> int:
@@ -73,6 +81,7 @@ class Order:
         )
 
 
+@checked
 @dataclass(frozen=True)
 class StreamOrder(Order):
     """Shards shuffled, interleaved, through a buffer of `shuffle_buffer` records; read by `readers.tensorflow.stream`.
@@ -83,10 +92,11 @@ class StreamOrder(Order):
 
     kind = "stream"
 
-    shuffle_buffer: int
-    parts: int = 1
+    shuffle_buffer: Count
+    parts: Count = 1
 
 
+@checked
 @dataclass(frozen=True)
 class IndexedOrder(Order):
     """An order with random access to its positions."""
@@ -126,6 +136,7 @@ class IndexedOrder(Order):
         return np.stack([hashed(self.seed, _SAMPLE, passes).astype(np.int64), places], axis=1)
 
 
+@checked
 @dataclass(frozen=True)
 class StoredOrder(IndexedOrder):
     """Stored order, in each epoch. If an epoch has more positions than samples, they start again."""
@@ -137,6 +148,7 @@ class StoredOrder(IndexedOrder):
         return DrawnSamples(indices, epoch * -(-self.epoch_samples // self.samples) + passes)
 
 
+@checked
 @dataclass(frozen=True)
 class GlobalOrder(IndexedOrder):
     """A permutation of all samples, different in each epoch: any sample may come at any position.
@@ -146,11 +158,15 @@ class GlobalOrder(IndexedOrder):
 
     kind = "global"
 
+    def __post_init__(self) -> None:
+        _check_epoch(self)
+
     def draw(self, epoch: int, positions: np.ndarray) -> DrawnSamples:
         indices = permuted(positions, self.samples, hashed(self.seed, _EPOCH, epoch))
         return DrawnSamples(indices, np.full_like(positions, epoch))
 
 
+@checked
 @dataclass(frozen=True)
 class BlockOrder(IndexedOrder):
     """Blocks of adjacent samples in random order, shuffled within a window: for disks on which random reads are slow.
@@ -163,12 +179,14 @@ class BlockOrder(IndexedOrder):
 
     kind = "blocks"
 
-    block: int
-    window: int
+    block: Count
+    window: Count
 
     def __post_init__(self) -> None:
-        if not (self.block >= 1 and self.window >= self.block and self.window % self.block == 0):
-            raise ValueError(f"expected a window of whole blocks, got blocks of {self.block} in {self.window}")
+        _check_epoch(self)
+        if self.window % self.block:
+            problem = f"got blocks of {self.block} in a window of {self.window}, expected a window of whole blocks"
+            raise UsageError("window", problem)
 
     @property
     def chunk(self) -> int:
@@ -200,6 +218,12 @@ class BlockOrder(IndexedOrder):
 def _drawn_window(order: BlockOrder, epoch: int, number: int) -> np.ndarray:
     """The samples of a window, for all its batches: computed for each batch, they take five times as long."""
     return order.indices(epoch, np.arange(number * order.window, min((number + 1) * order.window, order.samples)))
+
+
+def _check_epoch(order: Order) -> None:
+    """Raise UsageError for an epoch of more samples than there are: a permutation has no sample at its last places."""
+    if order.epoch_samples > order.samples:
+        raise UsageError("epoch_samples", f"got {order.epoch_samples}, expected at most {order.samples}, all samples")
 
 
 def progress(order: Order, step: int, *, endless: bool) -> str:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from shardfeed.declared import check, checked
+from shardfeed.declared import Step, checked
 from shardfeed.errors import IntegrityError, OrderMismatchError, UsageError
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.orders.strata import PhasedOrder, StratifiedOrder
+from shardfeed.read_back import checked_text
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import write_file
+from shardfeed.storage.local import storage_error, write_file
 
 _FORMAT = 1
 _LONG = 60  # characters of a value shown in an error
@@ -36,10 +37,8 @@ def order_from_json(value: Any) -> Order:
     try:
         kind = ORDERS[value["kind"]]
         given: dict[str, Any] = {name: _frozen(v) for name, v in value.items() if name != "kind"}
-        for field in fields(kind):
-            check(field.name, given[field.name], field.type)
-        return kind(**given)
-    except (KeyError, TypeError, ValueError, UsageError) as error:
+        return kind(**given)  # which checks them
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError("order", f"not a saved order: {type(error).__name__}: {error}") from None
 
 
@@ -47,16 +46,20 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
+@checked
 @dataclass(frozen=True)
 class Position:
     """Position of a training run. `step`: number of global batches that training has used in `order`, from epoch 0 on.
+
+    Raises UsageError for a step that is not an integer from 0 to 2^63 - 1, and for an order that is not an object of
+    `order_samples` or a loader.
 
     Example:
         position = Position.from_json(feed.position(1000))
         print(position.epoch, position.step_in_epoch)
     """
 
-    step: int
+    step: Step
     order: Order
 
     @property
@@ -70,7 +73,13 @@ class Position:
         return self.step % self.order.steps_per_epoch
 
     def to_json(self) -> str:
-        """Return one line of JSON that includes its CRC-32C; `from_json` is the inverse."""
+        """Return one line of JSON that includes its CRC-32C; `from_json` is the inverse.
+
+        Raises UsageError for an order that `from_json` would not give back.
+        """
+        return checked_text("position", self._text(), Position.from_json, self)
+
+    def _text(self) -> str:
         content = {"format": _FORMAT, "step": self.step, "order": self.order.to_json()}
         checksum = crc32c(json.dumps(content, sort_keys=True).encode())
         return json.dumps({**content, "crc32c": f"{checksum:08x}"}, sort_keys=True)
@@ -82,28 +91,33 @@ class Position:
             value = json.loads(text)
             if type(value["format"]) is not int or value["format"] > _FORMAT:
                 raise ValueError(f"its format is {value['format']!r}, this release reads {_FORMAT}")
-            if type(value["step"]) is not int or value["step"] < 0:
-                raise ValueError(f"its step is {value['step']!r}")
             position = cls(value["step"], order_from_json(value["order"]))
-            if json.loads(position.to_json()) != value:
+            if json.loads(position._text()) != value:
                 raise ValueError("changed since it was written: its checksum does not match")
             return position
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"not a position: {type(error).__name__}: {error}"
             raise IntegrityError(place, problem, "restore it, or start training from scratch") from None
 
+    @checked
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the position to a file, atomically and durably. Raises StorageError."""
         write_file(os.fspath(path), (self.to_json() + "\n").encode())
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str]) -> "Position | None":
-        """Read a position from a file that `save` wrote; None if there is no such file. Raises IntegrityError."""
+        """Read a position from a file that `save` wrote; None if there is no such file.
+
+        Raises IntegrityError for any other content, StorageError for a directory and for what cannot be read.
+        """
         try:
             with open(path, "rb") as file:
                 data = file.read()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise storage_error(os.fspath(path), "read", error) from error
         return cls.from_json(data, path)
 
     @checked
@@ -137,6 +151,7 @@ class Position:
         pairs = zip_longest(self.order.until(self.step), order.until(self.step), fillvalue=(self.step, None))
         return next((min(saved[0], wanted[0]) for saved, wanted in pairs if saved != wanted), None)
 
+    @checked
     def check(self, order: Order, place: object = "position") -> None:
         """Check that `order` equals the order of this position.
 

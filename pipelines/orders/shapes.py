@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from shardfeed.declared import Count, Range, checked
+from shardfeed.declared import Count, Natural, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import hashed, permuted
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder
@@ -90,6 +90,7 @@ def fits(heights: np.ndarray, widths: np.ndarray, shapes: Sequence[Shape]) -> li
     return found
 
 
+@checked
 @dataclass(frozen=True)
 class ShapeOrder(IndexedOrder):
     """Batches of one shape each: the samples of a shape, but for those that do not fill a batch of it.
@@ -105,15 +106,17 @@ class ShapeOrder(IndexedOrder):
 
     kind = "shapes"
 
-    heights: tuple[int, ...]
-    widths: tuple[int, ...]
-    strata: tuple[int, ...]
+    heights: tuple[Side, ...]
+    widths: tuple[Side, ...]
+    strata: tuple[Natural, ...]
 
     def __post_init__(self) -> None:
         if not len(self.heights) == len(self.widths) == len(self.strata) or sum(self.strata) != self.samples:
-            raise ValueError("expected a height, a width and a number of samples for each shape, together all samples")
+            problem = "expected a height, a width and a number of samples for each shape, together all samples"
+            raise UsageError("shapes", problem)
         if self.epoch_samples not in (self.samples, self.samples // self.batch_size * self.batch_size):
-            raise ValueError("expected an epoch of all samples, or of all whole batches")
+            problem = f"got {self.epoch_samples}, expected an epoch of all samples, or of all whole batches"
+            raise UsageError("epoch_samples", problem)
 
     def used(self) -> list[Shape]:
         """The shapes that have samples."""

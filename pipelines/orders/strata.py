@@ -7,13 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from shardfeed.declared import Natural, Step, checked
+from shardfeed.errors import UsageError, at_least
 from shardfeed.pipelines.orders.arithmetic import floor_sum, golden_stride, hashed, permuted
-from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, Order
+from shardfeed.pipelines.orders.order import DrawnSamples, Fingerprint, IndexedOrder, Order
 
 _TURN, _SLOTS, _STRATA, _PASS = range(6, 10)  # purposes of a key, as in `order`
 MOST_DRAWN = 2**62  # samples of a run before its last phase: they are counted in 64 bits
 
 
+@checked
 @dataclass(frozen=True)
 class StratifiedOrder(IndexedOrder):
     """A fixed number of samples of each stratum (a class, a part of a mixture) per epoch, evenly in each batch.
@@ -32,18 +35,18 @@ class StratifiedOrder(IndexedOrder):
     kind = "stratified"
     most_steps: ClassVar[int] = 2**31  # of an epoch: their square is counted in 64 bits
 
-    strata: tuple[int, ...]
-    quotas: tuple[int, ...]
+    strata: tuple[Natural, ...]
+    quotas: tuple[Natural, ...]
 
     def __post_init__(self) -> None:
         if len(self.strata) != len(self.quotas) or sum(self.strata) != self.samples:
-            raise ValueError("expected a quota for each stratum, and strata that hold all samples")
+            raise UsageError("strata", "expected a quota for each stratum, and strata that hold all samples")
         if sum(self.quotas) != self.epoch_samples or self.epoch_samples % self.batch_size:
-            raise ValueError("expected quotas that add up to the whole batches of an epoch")
+            raise UsageError("quotas", "expected quotas that add up to the whole batches of an epoch")
         if any(quota and not size for size, quota in zip(self.strata, self.quotas, strict=True)):
-            raise ValueError("a stratum without samples has a quota")
+            raise UsageError("quotas", "a stratum without samples has a quota")
         if self.steps_per_epoch > self.most_steps:
-            raise ValueError(f"expected at most 2^31 steps per epoch, got {self.steps_per_epoch}")
+            raise UsageError("epoch_samples", f"expected at most 2^31 steps per epoch, got {self.steps_per_epoch}")
 
     @property
     def shares(self) -> str:
@@ -101,6 +104,7 @@ class StratifiedOrder(IndexedOrder):
         return before + steps - floor_sum(steps, count, stride, offset - more + count)
 
 
+@checked
 @dataclass(frozen=True)
 class PhasedOrder(IndexedOrder):
     """A `StratifiedOrder` whose quotas change at steps of the run: a mixture with weights by step.
@@ -114,15 +118,19 @@ class PhasedOrder(IndexedOrder):
 
     kind = "phased"
 
-    starts: tuple[int, ...]
-    datasets: tuple[str, ...]
-    strata: tuple[int, ...]
-    quotas: tuple[tuple[int, ...], ...]
+    starts: tuple[Step, ...]
+    datasets: tuple[Fingerprint, ...]
+    strata: tuple[Natural, ...]
+    quotas: tuple[tuple[Natural, ...], ...]
 
     def __post_init__(self) -> None:
         ascend = self.starts[:1] == (0,) and all(first < second for first, second in pairwise(self.starts))
         if not ascend or sum(self.strata) != self.samples:
-            raise ValueError("expected steps that begin at 0 and ascend, and strata that hold all samples")
+            problem = "expected steps that begin at 0 and ascend, and strata that hold all samples"
+            raise UsageError("starts", problem)
+        if not len(self.starts) == len(self.datasets) == len(self.quotas):
+            raise UsageError("starts", "expected a dataset and quotas for the phase that begins at each step")
+        at_least("starts", self.starts[-1], 0, MOST_DRAWN // self.batch_size)
         _ = self._phases  # their own numbers are checked, and that there are as many of all
 
     def __str__(self) -> str:

@@ -31,6 +31,7 @@ from shardfeed.schema import LABEL
 Distributed = tf.data.Dataset | tf.distribute.DistributedDataset
 
 
+@checked
 @dataclass(frozen=True)
 class Feed:
     """Batches of a training run: `model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=n)`.
@@ -45,7 +46,7 @@ class Feed:
     """
 
     order: Order
-    start_step: int
+    start_step: Step
     build: Callable[[int], Distributed]
 
     @property

@@ -21,6 +21,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from shardfeed.declared import Step, checked
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.order import progress
@@ -300,11 +301,13 @@ class TorchLoader(SampleLoader):
         """
         self._steps.set_epoch(epoch)
 
-    def state_dict(self, step: int | None = None) -> dict[str, str]:
+    @checked
+    def state_dict(self, step: Step | None = None) -> dict[str, str]:
         """Return the state for `load_state_dict`: the order, and `step` (default: number of batches returned so far).
 
-        The state is the same on all ranks, and for any number of ranks. Raises UsageError without `step` in the middle
-        of an epoch of another loader over `batch_sampler`, which may draw batches ahead of those that it returns.
+        The state is the same on all ranks, and for any number of ranks. Raises UsageError for a step that is not an
+        integer from 0 to 2^63 - 1; and without `step` in the middle of an epoch of another loader over `batch_sampler`,
+        which may draw batches ahead of those that it returns.
         """
         return self._steps.state_dict(self._steps.returned() if step is None else step)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch.distributed
 from torch.utils.data import Sampler
 
-from shardfeed.declared import Natural, checked
+from shardfeed.declared import Natural, Step, check, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.caching.client import chunk_of
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
@@ -123,7 +123,9 @@ class Steps(SharedSteps):
     """
 
     def __init__(self, order: IndexedOrder, *, rank: int = 0, ranks: int = 1, start_step: int | None = None) -> None:
-        self.order, self.step, self.endless = order, start_step or 0, start_step is not None
+        self.order = order
+        self.step = start_step or 0
+        self.endless = start_step is not None
         self._rank, self._ranks = rank, ranks
         self._begun: int | None = None  # the epoch of the last step, unless a state was loaded or an epoch set since
         self._loaded = False
@@ -132,6 +134,15 @@ class Steps(SharedSteps):
 
     def __len__(self) -> int:
         return self.order.steps_per_epoch
+
+    @property
+    def step(self) -> int:
+        return self._step
+
+    @step.setter
+    @checked
+    def step(self, step: Step) -> None:
+        self._step = step
 
     @property
     def epoch(self) -> int:
@@ -153,7 +164,9 @@ class Steps(SharedSteps):
     def done(self, step: int, *, drawn: bool = False) -> None:
         """Note that `step` is done, or `drawn` by another loader; raises as `check_epoch`."""
         self.check_epoch(step // len(self))
-        self.step, self._begun, self.moved, self._drawn = step + 1, step // len(self), False, drawn
+        self._step = step + 1  # not checked: this runs for each batch
+        self._begun = step // len(self)
+        self.moved, self._drawn = False, drawn
 
     def check_epoch(self, epoch: int) -> None:
         """Raise UsageError in an iteration of `epoch` if another epoch was set, or a state of another loaded."""
@@ -201,7 +214,8 @@ class Steps(SharedSteps):
         if not (fresh and epoch == following):
             self.step, self._begun, self.moved = epoch * len(self), None, True
 
-    def state_dict(self, step: int | None = None) -> dict[str, str]:
+    @checked
+    def state_dict(self, step: Step | None = None) -> dict[str, str]:
         return {"position": Position(self.step if step is None else step, self.order).to_json()}
 
     def load_state_dict(self, state: dict[str, str]) -> None:
@@ -244,6 +258,7 @@ class _Iteration(Iterator[list[Key]]):
 
     def load_state_dict(self, state: dict[str, int | None]) -> None:
         epoch = state_entry(state, "epoch")
+        check("state_dict", epoch, Natural | None)
         if epoch is not None:
             self._begin(self._steps.step, epoch)
             self._steps.moved = False
