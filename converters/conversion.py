@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from dataclasses import replace as replaced
 from typing import Annotated, NamedTuple
 
-from shardfeed.converters.commit.finish import finish
+from shardfeed.converters.commit.finish import check_readable, finish
 from shardfeed.converters.commit.output import Output, check_apart, check_output, check_untaken
 from shardfeed.converters.commit.staging import Finished, LocalOutput, Staging, keep_shards
 from shardfeed.converters.engines.choose_engine import RayWorkers, Workers, choose_engine, ended, typed_workers
@@ -27,6 +27,7 @@ from shardfeed.converters.sources.source import Sample, Source, info_of
 from shardfeed.declared import Typed, checked, taking
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.processes import in_notebook, progress_bar
+from shardfeed.read_back import json_text
 from shardfeed.storage.local import remove_file
 from shardfeed.storage.storage import is_address, local_path
 
@@ -113,7 +114,7 @@ class Job(NamedTuple):
         finished = not restart and staging.committed(out)  # whether an earlier run has only left something to clear up
         if not finished:
             check_untaken(out, replace=replace)
-        plan = make_plan(self.source, self.options, no_leaks, os.path.dirname(out))
+        plan = self._made_plan(no_leaks=no_leaks)
         try:
             self.limits.check_plan(out, plan)
         except TooManyRejectedError as error:
@@ -129,8 +130,14 @@ class Job(NamedTuple):
 
     def plan(self, *, no_leaks: bool) -> Plan:
         """Plan the shards. Raises TooManyRejectedError if the source left out too much."""
-        plan = make_plan(self.source, self.options, no_leaks, os.path.dirname(self.out))
+        plan = self._made_plan(no_leaks=no_leaks)
         self.limits.check_plan(self.out, plan)
+        return plan
+
+    def _made_plan(self, *, no_leaks: bool) -> Plan:
+        json_text("the dataset's manifest", {"options": self.options.to_json()})  # a source's own may hold anything
+        plan = make_plan(self.source, self.options, no_leaks, os.path.dirname(self.out))
+        check_readable(self.out, plan)
         return plan
 
 

@@ -9,23 +9,26 @@ should have.
 import json
 import os
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, NewerFormatError, ShardfeedError, UsageError, escape, name_bytes
+from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape, name_bytes
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import CONTAINERS_VERSION, FORMAT_VERSION, MANIFEST, check_split_name, column_file, index_file
+from shardfeed.read_back import READERS_ERRORS, unwritable
 from shardfeed.schema import Schema
 from shardfeed.shard_table import ShardTable, checksum_problem, manifest_text, take_shards
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.local import storage_error, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, Storage, whole
 
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"
+_CORRECT = "correct the source that gave this value, and run the same command again"
 _CRC = re.compile(r"[0-9a-f]{8}\Z")
+_Read = TypeVar("_Read")
 _SHOWN = 200  # characters of a faulty value in a message: a damaged manifest may hold any text
 
 
@@ -210,6 +213,18 @@ def _text(value: Any) -> str:
     return value
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _texts(value: Mapping[str, Any]) -> dict[str, str]:
+    return {key: _text(text) for key, text in value.items()}
+
+
+def _files(value: Mapping[str, Any]) -> dict[str, FileInfo]:
+    return {_file_name(name): _file_from_json(file) for name, file in value.items()}
+
+
 def _file_name(value: str) -> str:
     parts = value.split("/")
     name_bytes(value)  # raises if no file can have this name
@@ -228,42 +243,96 @@ def parse_manifest(data: bytes, place: object, *, exact: bool = False) -> Manife
     """
     if problem := checksum_problem(data):
         raise IntegrityError(place, problem, _REMEDY)
+    content = _Content()
     try:
-        rest, tables = take_shards(data)
-        content = json.loads(rest)
-        version = content["format_version"]
-        format = content.get("shard_format", NATIVE.name)
-        readable = version_of(format) if format in FORMATS else 0
-        if type(version) is int and version > readable:
-            shards = "" if format == NATIVE.name else f" with shards in {escape(format)}"
-            problem = f"format version {version}{shards}, this release reads {readable or CONTAINERS_VERSION}"
-            raise NewerFormatError(place, problem, "install a newer shardfeed")
-        if type(version) is not int or version < 1:
-            raise ValueError(f"{version!r} is not a format version")
-        manifest = Manifest(
-            name=_text(content["name"]),
-            schema=Schema.from_json(content["features"]),
-            splits={
-                name: _split_from_json(name, value, shards, version, format)
-                for (name, value), shards in zip(content["splits"].items(), tables, strict=True)
-            },
-            sidecars={_file_name(name): _file_from_json(value) for name, value in content["sidecars"].items()},
-            fingerprint=_text(content["fingerprint"]),
-            options=dict(content["options"]),
-            rejected=_counts(content["rejected"]),
-            made_by={key: _text(value) for key, value in content["made_by"].items()},
-            version=version,
-            format=format,
-        )
+        manifest = _parsed(data, content, place)
         same = not exact or manifest.to_bytes() == data
     except IntegrityError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ShardfeedError) as error:
-        problem = f"not a manifest: {type(error).__name__}: {escape(error)[:_SHOWN]}"
+    except READERS_ERRORS as error:
+        field = f"its {content.field}: " if content.field else ""
+        problem = f"not a manifest: {field}{type(error).__name__}: {escape(error)[:_SHOWN]}"
         raise IntegrityError(place, problem, _REMEDY) from None
     if not same:
         raise IntegrityError(place, "changed since it was written: its content belongs in other bytes", _REMEDY)
     return manifest
+
+
+class _Content:
+    """The JSON of a manifest. `field`: the one that is being read, for messages; "" while there is none."""
+
+    def __init__(self) -> None:
+        self.values: Mapping[str, Any] = {}
+        self.field = ""
+
+    def read(self, field: str, reader: Callable[[Any], _Read]) -> _Read:
+        self.field = field
+        return reader(self.values[field])
+
+
+def _parsed(data: bytes, content: _Content, place: object) -> Manifest:
+    """The manifest in bytes whose checksum is right. Raises NewerFormatError, and READERS_ERRORS."""
+    rest, tables = take_shards(data)
+    content.values = json.loads(rest)
+    version, format = _format_of(content, place)
+
+    def splits_of(value: Mapping[str, Any]) -> dict[str, SplitInfo]:
+        return {
+            name: _split_from_json(name, of_split, shards, version, format)
+            for (name, of_split), shards in zip(value.items(), tables, strict=True)
+        }
+
+    return Manifest(
+        name=content.read("name", _text),
+        schema=content.read("features", Schema.from_json),
+        splits=content.read("splits", splits_of),
+        sidecars=content.read("sidecars", _files),
+        fingerprint=content.read("fingerprint", _text),
+        options=content.read("options", dict),
+        rejected=content.read("rejected", _counts),
+        made_by=content.read("made_by", _texts),
+        version=version,
+        format=format,
+    )
+
+
+def _format_of(content: _Content, place: object) -> tuple[int, str]:
+    """The version of the format and the name of the shard format. Raises NewerFormatError, ValueError, KeyError."""
+    version = content.read("format_version", _as_it_is)
+    format = content.values.get("shard_format", NATIVE.name)
+    readable = version_of(format) if format in FORMATS else 0
+    if type(version) is int and version > readable:
+        shards = "" if format == NATIVE.name else f" with shards in {escape(format)}"
+        problem = f"format version {version}{shards}, this release reads {readable or CONTAINERS_VERSION}"
+        raise NewerFormatError(place, problem, "install a newer shardfeed")
+    if type(version) is not int or version < 1:
+        raise ValueError(f"{version!r} is not a format version")
+    return version, format
+
+
+def written_manifest(manifest: Manifest, place: object = MANIFEST) -> bytes:
+    """The bytes of a manifest for a file, which `parse_manifest` has read back.
+
+    This is the only way to a manifest's file. Raises UsageError, which names the field, for a manifest that no reader
+    would open: a source of one's own may have given anything.
+    """
+    try:
+        data = manifest.to_bytes()
+    except READERS_ERRORS as error:
+        entry = unwritable(vars(manifest) | dict.fromkeys(("schema", "splits", "sidecars")))
+        problem = f"its {entry or 'schema'} cannot be written as JSON: {type(error).__name__}: {escape(error)[:_SHOWN]}"
+        raise UsageError(place, problem, _CORRECT) from None
+    try:
+        parse_manifest(data, place, exact=True)
+    except IntegrityError as error:
+        raise UsageError(place, f"nobody could open the dataset: {error.problem}", _CORRECT) from None
+    return data
+
+
+def write_manifest(directory: str, manifest: Manifest) -> None:
+    """Write the manifest of a dataset directory, which completes it. Raises StorageError; as `written_manifest`."""
+    path = os.path.join(directory, MANIFEST)
+    write_file(path, written_manifest(manifest, path))
 
 
 def has_manifest(directory: str) -> bool:

@@ -1,90 +1,147 @@
-"""Last steps of every operation that makes a dataset: write columns, sidecars and the manifest.
+"""Last steps of every operation that makes a dataset: write columns, sidecars and the manifest."""
 
-Some sidecars are what TensorFlow Datasets reads: `tfds_files`.
-"""
-
-import json
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from shardfeed.annotations import RASTER
 from shardfeed.column import column_dtype, column_keys, join_columns
+from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.counted_ids import COUNTED_IDS
 from shardfeed.converters.images.options import ImageOptions
+from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.plan import Plan
 from shardfeed.converters.rejects import NOTHING
 from shardfeed.converters.report import Remarks, counts_by_code, noted_lines, unrequested
 from shardfeed.converters.shards.task import Receipt, noted_of
-from shardfeed.errors import IntegrityError
+from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.formats.format import Described
 from shardfeed.formats.registry import NATIVE, shard_format
-from shardfeed.manifest import Manifest, SplitInfo, version_of
+from shardfeed.manifest import Manifest, SplitInfo, version_of, write_manifest, written_manifest
 from shardfeed.naming import (
     CLIPPED,
     INDEX_DIRECTORY,
     LEFT_OUT,
-    MANIFEST,
     NORMALISED,
     REJECTED,
     column_file,
     dataset_name,
-    label_names_file,
 )
-from shardfeed.schema import ENCODED, LABEL, PNG16, Feature, Schema
+from shardfeed.schema import Schema
 from shardfeed.shard_table import ShardTable
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import NewFile, disk_errors, fsync_directory, remove_file, remove_tree, write_file
 from shardfeed.storage.storage import LOCAL, FileInfo, sizes_by_name
 
 _PIECE = 1 << 20  # bytes of a column that are held
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}\Z")
+_SHOWN = 100  # characters of a fingerprint in a message
+
+
+def check_readable(out: str, plan: Plan) -> None:
+    """Check before the first image is converted that readers will open the dataset of a plan.
+
+    `finish` checks the whole manifest, after hours perhaps. What a source of one's own gives is in the plan already:
+    the fingerprint, options, features and class names. Raises as `written_manifest`.
+    """
+    options, format = plan.options.to_json(), plan.options.to
+    given = (dataset_name(out), plan.schema, {}, {}, plan.fingerprint, options, {}, plan.made_by)
+    written_manifest(Manifest(*given, version_of(format), format), "the dataset's manifest")
+    if not _FINGERPRINT.match(plan.fingerprint):  # the manifest's reader takes any text: earlier datasets may have it
+        problem = f"got {escape(plan.fingerprint)[:_SHOWN]!r}, expected a hash of 32 hex digits"
+        raise UsageError("fingerprint", problem, "leave it out of the source's SourceInfo, or give such a hash")
 
 
 def finish(out: str, plan: Plan, receipts: Sequence[Receipt], noticed: Remarks, directory: str) -> Manifest:
-    """Write columns, sidecars and manifest into `directory`, and remove what is not part of the dataset."""
-    onto = plan.options.onto
-    splits: dict[str, SplitInfo] = {}
-    for split in sorted({*plan.split_sizes(), *(onto.manifest.splits if onto is not None else ())}):
-        of_split = [receipt for receipt in receipts if receipt.split == split]
-        before = Before(onto.directory, onto.manifest.splits[split]) if onto and onto.shards(split) else None
-        splits[split] = split_info(directory, split, plan.schema, of_split, plan.options.to, before)
-    name, options = dataset_name(out), plan.options.to_json()
-    described = Described(name, plan.schema, {split: info.shards for split, info in splits.items()})
-    sidecars = dict(shard_format(plan.options.to).describe(described))
-    if plan.options.to in TFDS_FORMATS:
-        image = ImageOptions.from_json(options)  # as records that are there were stored, too
-        sidecars |= tfds_files(name, plan.schema, splits, image, plan.options.to)
-    account = noticed.account or NOTHING
-    lists = {REJECTED: noticed.rejected, NORMALISED: unrequested(noticed.normalised)}
-    lists |= {LEFT_OUT: noted_of(account.left_out), CLIPPED: noted_of(account.clips)}
-    sidecars |= {file: noted_lines(noted) for file, noted in lists.items() if noted}
+    """Write columns, sidecars and manifest into `directory`, and remove what is not part of the dataset.
+
+    Raises StorageError, IntegrityError for a dataset that is appended to and has changed, and as `write_manifest`.
+    """
+    name = dataset_name(out)
+    options = plan.options.to_json()
+    splits = _splits(plan, receipts, directory)
+    lists = _lists(noticed)
     rejected = counts_by_code(noticed.rejected)
+    onto = plan.options.onto
     if onto is not None:
-        for file in lists:
-            if file in onto.manifest.sidecars:
-                sidecars[file] = onto.content(file, onto.manifest.sidecars[file]) + sidecars.get(file, b"")
+        lists = _continued_lists(onto, lists)
         rejected = dict(sorted((Counter(onto.manifest.rejected) + Counter(rejected)).items()))
-        records = Counter[str]()
-        for receipt in receipts:
-            records[receipt.split] += receipt.info.records
-        options["appended"][-1]["records"] = dict(records)
-    counted = [split for split in splits if split in plan.counted or split not in plan.split_sizes()]
-    if onto is not None:  # and of the records before them
-        counted = [split for split in counted if not onto.shards(split) or split in onto.counted]
-    options[COUNTED_IDS] = counted
+        options["appended"][-1]["records"] = _new_records(receipts)
+    options[COUNTED_IDS] = _counted_splits(plan, splits)
     return stage_manifest(
         directory,
         name=name,
         schema=plan.schema,
         splits=splits,
-        sidecars=sidecars,
+        sidecars={**_described(name, plan, splits), **lists},
         fingerprint=plan.fingerprint,
         options=options,
         rejected=rejected,
         made_by=plan.made_by,
         format=plan.options.to,
     )
+
+
+def _splits(plan: Plan, receipts: Sequence[Receipt], directory: str) -> dict[str, SplitInfo]:
+    """The entries of all splits in the manifest; writes their columns."""
+    onto = plan.options.onto
+    earlier = onto.manifest.splits if onto is not None else {}
+    splits: dict[str, SplitInfo] = {}
+    for name in sorted({*plan.split_sizes(), *earlier}):
+        of_split = [receipt for receipt in receipts if receipt.split == name]
+        before = Before(onto.directory, earlier[name]) if onto and onto.shards(name) else None
+        splits[name] = split_info(directory, name, plan.schema, of_split, plan.options.to, before)
+    return splits
+
+
+def _described(name: str, plan: Plan, splits: Mapping[str, SplitInfo]) -> dict[str, bytes]:
+    """The files by which other programs read the dataset."""
+    shards = {split: info.shards for split, info in splits.items()}
+    described = dict(shard_format(plan.options.to).describe(Described(name, plan.schema, shards)))
+    if plan.options.to not in TFDS_FORMATS:
+        return described
+    image = ImageOptions.from_json(plan.options.to_json())  # as records that are there were stored, too
+    return described | tfds_files(name, plan.schema, splits, image, plan.options.to)
+
+
+def _lists(noticed: Remarks) -> dict[str, bytes]:
+    """The lists of what was left out or changed; none that is empty."""
+    account = noticed.account or NOTHING
+    lists = {
+        REJECTED: noticed.rejected,
+        NORMALISED: unrequested(noticed.normalised),
+        LEFT_OUT: noted_of(account.left_out),
+        CLIPPED: noted_of(account.clips),
+    }
+    return {file: noted_lines(noted) for file, noted in lists.items() if noted}
+
+
+def _continued_lists(onto: AppendTarget, lists: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The lists of a dataset that is appended to, followed by the new ones."""
+    continued = dict(lists)
+    for file in (REJECTED, NORMALISED, LEFT_OUT, CLIPPED):
+        if file in onto.manifest.sidecars:
+            continued[file] = onto.content(file, onto.manifest.sidecars[file]) + continued.get(file, b"")
+    return continued
+
+
+def _new_records(receipts: Sequence[Receipt]) -> dict[str, int]:
+    """Number of records that were appended to each split."""
+    records = Counter[str]()
+    for receipt in receipts:
+        records[receipt.split] += receipt.info.records
+    return dict(records)
+
+
+def _counted_splits(plan: Plan, splits: Iterable[str]) -> list[str]:
+    """The splits in which no record has an id of its source."""
+    planned = plan.split_sizes()
+    counted = [split for split in splits if split in plan.counted or split not in planned]
+    onto = plan.options.onto
+    if onto is None:
+        return counted
+    return [split for split in counted if not onto.shards(split) or split in onto.counted]  # nor one before them
 
 
 class Before(NamedTuple):
@@ -129,20 +186,28 @@ def _write_columns(
 
     A feature that lacks a column in a receipt or in `before` gets none.
     """
-    records, columns = [receipt.info.records for receipt in receipts], [receipt.columns for receipt in receipts]
+    columns = [receipt.columns for receipt in receipts]
+    records = [receipt.info.records for receipt in receipts]
     there = 0 if before is None else before.info.records
+    if not sum(records) + there:
+        return {}
     infos: dict[str, FileInfo] = {}
-    for key in column_keys(split, schema) if sum(records) + there else ():
-        known = all(key in receipt.columns for receipt in receipts)
-        if known and (not there or (before is not None and key in before.info.columns)):
-            path = os.path.join(directory, column_file(split, key))
-            with NewFile(path, sync_directory=False) as file:
-                old = _column_before(before, key) if before is not None and there else ()
-                file.write_all(join_columns(key, columns, records, column_dtype(schema, key), old, there))
-            infos[key] = FileInfo(file.size, file.crc32c)
+    for key in column_keys(split, schema):
+        if not (_has_column(before, key) and all(key in of_shard for of_shard in columns)):
+            continue
+        path = os.path.join(directory, column_file(split, key))
+        with NewFile(path, sync_directory=False) as file:
+            old = _column_before(before, key) if before is not None and there else ()
+            file.write_all(join_columns(key, columns, records, column_dtype(schema, key), old, there))
+        infos[key] = FileInfo(file.size, file.crc32c)
     if infos:
         fsync_directory(os.path.join(directory, INDEX_DIRECTORY))
     return infos
+
+
+def _has_column(before: Before | None, key: str) -> bool:
+    """Whether the records of an existing split, if there are any, have a column of this feature."""
+    return before is None or not before.info.records or key in before.info.columns
 
 
 def _column_before(before: Before, key: str) -> Iterator[bytes]:
@@ -179,116 +244,25 @@ def stage_manifest(
 
     `kept`: existing files that become sidecars unchanged. Without it, all files that are not part of the dataset are
     removed.
+
+    Raises StorageError, and UsageError as `write_manifest`.
     """
     infos = {file: FileInfo(*write_file(os.path.join(directory, file), data)) for file, data in sidecars.items()}
     files = {**(kept or {}), **infos}
     version = version_of(format)
     manifest = Manifest(name, schema, splits, files, fingerprint, options, rejected, made_by, version, format)
     if kept is None:
-        folders = manifest.folders()
-        present = sizes_by_name(LOCAL, directory, folders)
-        for file in present.keys() - manifest.files().keys():
-            remove = remove_tree if present[file] < 0 else remove_file  # a split that no longer exists
-            remove(os.path.join(directory, file))
-        for folder in folders:
-            fsync_directory(os.path.join(directory, folder))
-    write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
+        _remove_others(directory, manifest)
+    write_manifest(directory, manifest)
     return manifest
 
 
-# Formats with shards that TFDS reads, and its names for them: a record is an Example in both.
-TFDS_FORMATS = {"tfrecord": "tfrecord", "arrayrecord": "array_record"}
-_NAME_BYTES = 240  # of a file name; a file system takes 255, and a file being written has a suffix
-
-
-def tfds_files(
-    name: str, schema: Schema, splits: Mapping[str, SplitInfo], image: ImageOptions | None = None, to: str = "tfrecord"
-) -> dict[str, bytes]:
-    """File name -> content of TFDS's view of a dataset whose images were stored as `image` says (default: as files).
-
-    `to`: the format of its shards, one of TFDS_FORMATS.
-
-    `name`: NAME, or NAME/VERSION.
-    """
-    deep = {kind for split in splits.values() for kind in split.formats} == {PNG16}
-    features = {key: _feature(key, schema, image or ImageOptions(), deep) for key in sorted(schema.features)}
-    files = {"dataset_info.json": _json(_dataset_info(name, schema, splits, TFDS_FORMATS[to]))}
-    files["features.json"] = _json(_of_class("features_dict.FeaturesDict", featuresDict={"features": features}))
-    # `image/a.b` and `image/a/b` share one: then neither has names, but numbers.
-    named = Counter(map(label_names_file, schema.class_names))
-    for key, names in schema.class_names.items():
-        file = label_names_file(key)
-        fit = all(text and "\n" not in text and text.strip() == text for text in names)
-        if named[file] == 1 and len(file.encode()) <= _NAME_BYTES and fit:
-            files[file] = "".join(f"{text}\n" for text in names).encode()
-    return files
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _dataset_info(name: str, schema: Schema, splits: Mapping[str, SplitInfo], format: str) -> dict[str, Any]:
-    name, _, version = name.partition("/")
-    info: dict[str, Any] = {
-        "name": name,
-        "version": version or "1.0.0",
-        "fileFormat": format,
-        "splits": [
-            {
-                "name": split.name,
-                "shardLengths": list(map(str, split.shards.records.tolist())),
-                "numBytes": str(split.size),
-                "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
-            }
-            for split in splits.values()
-        ],
-    }
-    image, label = schema.key(ENCODED), schema.key(LABEL)
-    if image is not None and label is not None:
-        pair = [{"featureKey": image}, {"featureKey": label}]
-        info["supervisedKeys"] = {"tuple": {"items": pair}}
-    return info
-
-
-def _of_class(name: str, **content: Any) -> dict[str, Any]:
-    """A feature of one of TFDS's classes."""
-    return {"pythonClassName": f"tensorflow_datasets.core.features.{name}", **content}
-
-
-def _feature(key: str, schema: Schema, image: ImageOptions, deep: bool) -> dict[str, Any]:
-    feature = schema.features[key]
-    is_image = key == schema.key(ENCODED) and schema.kind(key) == "image"
-    if is_image and image.encode == "raw" and image.shape is None:
-        # TFDS needs the shape of such a tensor under a separate key: here it is bytes, to be reshaped by the height and
-        # width of the record.
-        return _scalar(Feature("bytes"))
-    if is_image and image.encode == "raw" and image.shape is not None:
-        dimensions = {"dimensions": [*map(str, image.shape), "3"]}
-        return _of_class("tensor_feature.Tensor", tensor={"shape": dimensions, "dtype": "uint8", "encoding": "bytes"})
-    if is_image:
-        # No encodingFormat: it would name one of the two formats, and TFDS decodes either by its content.
-        of_file = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint16" if deep else "uint8"}
-        return _of_class("image_feature.Image", image=of_file)
-    if schema.raster is not None and key == RASTER:
-        # One channel: if asked for three, a decoder would add two.
-        of_mask = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": f"uint{schema.raster.bits}"}
-        return _of_class("image_feature.Image", image={**of_mask, "encodingFormat": "png"})
-    inner = _scalar(feature)
-    if key in schema.class_names:
-        label = {"numClasses": str(len(schema.class_names[key]))}
-        inner = _of_class("class_label_feature.ClassLabel", classLabel=label)
-    if feature.scalar:
-        return inner
-    if len(feature.shape) > 1:
-        return _scalar(feature)
-    length = "-1" if feature.count is None else str(feature.count)
-    return _of_class("sequence_feature.Sequence", sequence={"feature": inner, "length": length})
-
-
-def _scalar(feature: Feature) -> dict[str, Any]:
-    if feature.dtype == "bytes":
-        return _of_class("text_feature.Text", text={})
-    dimensions = [str(side) for side in feature.shape] if len(feature.shape) > 1 else []
-    shape = {"dimensions": dimensions} if dimensions else {}
-    return _of_class("tensor_feature.Tensor", tensor={"shape": shape, "dtype": feature.dtype, "encoding": "none"})
+def _remove_others(directory: str, manifest: Manifest) -> None:
+    """Remove from a directory that is being made all that is not part of its dataset."""
+    folders = manifest.folders()
+    present = sizes_by_name(LOCAL, directory, folders)
+    for file in present.keys() - manifest.files().keys():
+        remove = remove_tree if present[file] < 0 else remove_file  # a split that no longer exists
+        remove(os.path.join(directory, file))
+    for folder in folders:
+        fsync_directory(os.path.join(directory, folder))

@@ -19,12 +19,14 @@ from typing import Any, NamedTuple
 
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.planning.plan import Plan
+from shardfeed.converters.planning.samples import PlannedShard
 from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import Report
 from shardfeed.converters.shards.receipts import EarlierShards, load_receipt, receipt_count, receipt_path, still_whole
 from shardfeed.converters.shards.task import Receipt, checkpoint_path, shard_paths
 from shardfeed.errors import IntegrityError, PlanMismatchError, StorageError, UsageError, argument, escape
 from shardfeed.naming import MANIFEST
+from shardfeed.read_back import checked_text, json_text
 from shardfeed.storage.local import (
     TEMPORARY,
     NewFile,
@@ -70,13 +72,17 @@ class Staging:
     def is_of(self, plan: Plan) -> bool:
         """Whether the staging directory was made by the same plan."""
         stored = self._stored() or {}
-        return {key: value for key, value in stored.items() if key != _COMMIT} == plan.identity()
+        return {key: value for key, value in stored.items() if key != _COMMIT} == self._identity(plan)
+
+    def _identity(self, plan: Plan) -> dict[str, Any]:
+        """The identity of a plan as plan.json gives it back: a tuple in the options is a list there."""
+        return json.loads(json_text(self._plan, plan.identity()))
 
     def _stored(self) -> dict[str, Any] | None:
         """plan.json, or None if nothing was begun."""
         try:
             with open(self._plan, "rb") as file:
-                return json.load(file)
+                return _plan_of(file.read())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -90,18 +96,18 @@ class Staging:
 
         Raises as `left_by`.
         """
-        stored, expected = self.left_by(plan), plan.identity()
+        stored, expected = self.left_by(plan), self._identity(plan)
         if stored is None:
             self.clear()
             for directory in ("", "dataset", "receipts"):
                 make_directory(os.path.join(self._partial, directory).rstrip("/"))
             _write_inputs(os.path.join(self._partial, _INPUTS), plan)
-            write_file(os.path.join(self._partial, _PLAN), _plan_bytes(expected))
+            self._write_plan(os.path.join(self._partial, _PLAN), expected)
             publish(self._partial, self.root)
             return ""
         changed = "" if stored["inputs"] == expected["inputs"] else self._change_inputs(plan)
         if stored != expected:
-            write_file(self._plan, _plan_bytes(expected))
+            self._write_plan(self._plan, expected)
         self._sweep_unfinished()
         return changed
 
@@ -116,7 +122,7 @@ class Staging:
         if stored is None or (_COMMIT in stored and not _is_committed_as(stored, self.dataset)):
             self.check_ours()  # a dataset that was committed and then moved away is no reason to refuse another
             return None
-        if differing := other_manner(stored, plan.identity()):
+        if differing := other_manner(stored, self._identity(plan)):
             problem = f"holds an unfinished conversion with other options: {'; '.join(differing)}"
             raise PlanMismatchError(self.root, problem, f"use the same options, or {_ANEW}")
         return stored
@@ -135,7 +141,9 @@ class Staging:
     def _change_inputs(self, plan: Plan) -> str:
         """Replace the stored list of inputs by that of `plan`, and say in words how they differ."""
         path = os.path.join(self.root, _INPUTS)
-        with disk_errors(path, "read"), open(path, encoding="ascii") as file:
+        changed = ""
+        damaged = suppress(ValueError, TypeError)  # the list only words a note
+        with damaged, disk_errors(path, "read"), open(path, encoding="ascii") as file:
             changed = other_inputs(file, plan.inputs.lines())
         _write_inputs(path, plan)
         return changed or "other inputs"  # when it was stopped between this file and plan.json
@@ -148,7 +156,15 @@ class Staging:
         """
         stored = self._stored() or {}
         stored[_COMMIT] = _manifest_checksum(self.dataset)
-        write_file(self._plan, _plan_bytes(stored))
+        self._write_plan(self._plan, stored)
+
+    def _write_plan(self, path: str, content: Mapping[str, Any]) -> None:
+        """Write plan.json at `path`.
+
+        Raises StorageError, and UsageError for content that `_stored` would not return.
+        """
+        text = json_text(self._plan, content).encode()
+        write_file(path, checked_text(self._plan, text, _plan_of, content))
 
     def check_ours(self) -> None:
         """Raise UsageError if the staging directories hold anything that no conversion made."""
@@ -189,8 +205,12 @@ def _is_committed_as(stored: Mapping[str, Any], directory: str) -> bool:
     return stored.get(_COMMIT) == _manifest_checksum(directory)
 
 
-def _plan_bytes(plan: Mapping[str, Any]) -> bytes:
-    return json.dumps(plan, sort_keys=True).encode()
+def _plan_of(content: bytes) -> dict[str, Any]:
+    """The content of plan.json. Raises ValueError for what no conversion wrote."""
+    plan = json.loads(content)
+    if not isinstance(plan, dict) or "inputs" not in plan:
+        raise ValueError("not the plan of a conversion")
+    return plan
 
 
 _NAMED = 3  # images of each kind
@@ -315,31 +335,41 @@ def finished_shards(plan: Plan, staging: Staging, *, anew: bool = True) -> Finis
     receipt again.
     """
     found = Finished({}, EarlierShards(staging.earlier))
-    stale = False
-    for shard in plan.shards:
-        path = receipt_path(staging.receipts, shard.split, shard.number, shard.count)
-        receipt = load_receipt(path)
-        files = shard_paths(staging.dataset, shard.split, shard.number, shard.count, plan.options.to)
-        if receipt is None or not still_whole(receipt, *files):
-            if os.path.lexists(path):
-                remove_file(path)
-                stale = True
-        elif receipt.digest == plan.shard_digest(shard) and not (anew and receipt.retry_may_help):
-            found.receipts[shard.split, shard.number] = receipt
-        else:
-            found.others.set_aside(receipt, path, *files)
-            stale = True
-    planned = {receipt_path("", shard.split, shard.number, shard.count) for shard in plan.shards}
-    for name in sorted(set(os.listdir(staging.receipts)) - planned):  # if the number of shards has changed
-        path = os.path.join(staging.receipts, name)
-        receipt, count = load_receipt(path), receipt_count(name)
-        if receipt is not None and count:
-            files = shard_paths(staging.dataset, receipt.split, receipt.number, count, plan.options.to)
-            if still_whole(receipt, *files):
-                found.others.set_aside(receipt, path, *files)
-    if stale:
+    stale = [_take_finished(plan, staging, shard, found, anew=anew) for shard in plan.shards]
+    _set_aside_unplanned(plan, staging, found)
+    if any(stale):
         fsync_directory(staging.receipts)
     return found
+
+
+def _take_finished(plan: Plan, staging: Staging, shard: PlannedShard, found: Finished, *, anew: bool) -> bool:
+    """Add a planned shard to `found` if it is finished. Returns whether its receipt was removed or set aside."""
+    path = receipt_path(staging.receipts, shard.split, shard.number, shard.count)
+    receipt = load_receipt(path)
+    files = shard_paths(staging.dataset, shard.split, shard.number, shard.count, plan.options.to)
+    if receipt is None or not still_whole(receipt, *files):
+        there = os.path.lexists(path)
+        if there:
+            remove_file(path)
+        return there
+    if receipt.digest == plan.shard_digest(shard) and not (anew and receipt.retry_may_help):
+        found.receipts[shard.split, shard.number] = receipt
+        return False
+    found.others.set_aside(receipt, path, *files)
+    return True
+
+
+def _set_aside_unplanned(plan: Plan, staging: Staging, found: Finished) -> None:
+    """Set aside the whole shards of an earlier run that had another number of shards."""
+    planned = {receipt_path("", shard.split, shard.number, shard.count) for shard in plan.shards}
+    for name in sorted(set(os.listdir(staging.receipts)) - planned):
+        path = os.path.join(staging.receipts, name)
+        receipt, count = load_receipt(path), receipt_count(name)
+        if receipt is None or not count:
+            continue
+        files = shard_paths(staging.dataset, receipt.split, receipt.number, count, plan.options.to)
+        if still_whole(receipt, *files):
+            found.others.set_aside(receipt, path, *files)
 
 
 def check_shards(receipts: Sequence[Receipt], plan: Plan, directory: str, *, every_byte: bool) -> None:

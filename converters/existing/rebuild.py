@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shardfeed.column import column_dtype, join_columns
-from shardfeed.converters.commit.finish import TFDS_FORMATS, tfds_files
+from shardfeed.converters.commit.tfds_view import TFDS_FORMATS, tfds_files
 from shardfeed.converters.existing.tally import ShardTally, nonconformity
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.declared import Typed, checked

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.column import column_dtype, column_keys, encode_column
-from shardfeed.converters.commit.finish import tfds_files
+from shardfeed.converters.commit.tfds_view import tfds_files
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.shards.task import Receipt
 from shardfeed.converters.sources.record_features import DAMAGED, UNKNOWN, image_formats, one_number

@@ -27,6 +27,7 @@ from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape, name_bytes, name_text
 from shardfeed.formats.example import decode, values_of
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, shard_stem
+from shardfeed.read_back import checked_text, json_text
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, IMAGE_KEYS, SHA256, SOURCE_ID, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, disk_errors, make_directory, move_file, remove_file
@@ -134,13 +135,42 @@ def with_checksum(content: bytes) -> bytes:
 
 
 def save_receipt(path: str, receipt: Receipt) -> Receipt:
-    """Write a receipt atomically and durably; return it with its columns in the file alone."""
+    """Write a receipt atomically and durably; return it with its columns in the file alone.
+
+    Raises StorageError, and UsageError for a receipt that `load_receipt` would not return: its shard would be made
+    again and again.
+    """
     infos = {key: FileInfo.of(column) for key, column in receipt.columns.items()}
-    columns = [[key, info.size, info.crc32c] for key, info in infos.items()]
-    head = with_checksum(json.dumps({**to_json(receipt), "columns": columns}, sort_keys=True).encode())
+    head = with_checksum(_checked_line(path, receipt, infos))
     with NewFile(path) as file:
         file.write([head, *receipt.columns.values()])
     return replace(receipt, columns=StoredColumns(path, len(head), infos))
+
+
+def _checked_line(path: str, receipt: Receipt, infos: Mapping[str, FileInfo]) -> bytes:
+    """The line of JSON of a receipt, which its reader has read back."""
+
+    def line(of: Receipt, columns: Mapping[str, FileInfo]) -> bytes:
+        listed = [[key, info.size, info.crc32c] for key, info in columns.items()]
+        return json_text(path, {**to_json(of), "columns": listed}, allow_nan=True).encode()
+
+    def read(content: bytes) -> bytes:
+        return line(*_parsed(content))
+
+    written = line(receipt, infos)
+    return checked_text(path, written, read, written)
+
+
+def _parsed(content: bytes) -> tuple[Receipt, dict[str, FileInfo]]:
+    """A receipt without columns, and the size and checksum of each column, from its line of JSON.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for anything else.
+    """
+    value = json.loads(content)
+    infos = {key: FileInfo(size, crc) for key, size, crc in value["columns"]}
+    if min((info.size for info in infos.values()), default=0) < 0:
+        raise ValueError("a column has a size below 0")
+    return from_json(value), infos
 
 
 def load_receipt(path: str) -> Receipt | None:
@@ -150,14 +180,11 @@ def load_receipt(path: str) -> Receipt | None:
             content = file.readline()[:-1]
             if with_checksum(content) != content + b"\n" + file.read(_CHECKSUM_BYTES):
                 return None
-        value = json.loads(content)
-        infos = {key: FileInfo(size, crc) for key, size, crc in value["columns"]}
+        receipt, infos = _parsed(content)
         columns = StoredColumns(path, len(content) + 1 + _CHECKSUM_BYTES, infos)
-        if min((info.size for info in infos.values()), default=0) < 0:
-            return None
         if os.path.getsize(path) != columns.end or not columns.whole:
             return None
-        return replace(from_json(value), columns=columns)
+        return replace(receipt, columns=columns)
     except (OSError, StorageError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -22,14 +22,14 @@ from shardfeed.budget import cpu_budget, memory_budget
 from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
 from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.registry import NATIVE
-from shardfeed.manifest import Manifest, SplitInfo, read_manifest
-from shardfeed.naming import MANIFEST, index_file, shard_file
+from shardfeed.manifest import Manifest, SplitInfo, read_manifest, write_manifest
+from shardfeed.naming import index_file, shard_file
 from shardfeed.readers.dataset import file_problems
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Record, Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 from shardfeed.shard_table import ShardTable
-from shardfeed.storage.local import make_directory, storage_error, write_file
+from shardfeed.storage.local import make_directory, storage_error
 from shardfeed.storage.storage import pieces
 from shardfeed.version import __version__
 
@@ -169,7 +169,7 @@ def write_copy(directory: str, plan: CopyPlan, sizes: np.ndarray, progress: Call
         rejected={},
         made_by={"shardfeed": __version__, **plan.made_by},
     )
-    write_file(os.path.join(directory, MANIFEST), manifest.to_bytes())
+    write_manifest(directory, manifest)
 
 
 def _pieces(firsts: np.ndarray, shard: int, sizes: np.ndarray) -> Iterator[range]:

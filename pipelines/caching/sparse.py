@@ -24,8 +24,10 @@ from io import FileIO
 import numpy as np
 
 from shardfeed.errors import StorageError
+from shardfeed.manifest import written_manifest
 from shardfeed.naming import MANIFEST, dataset_name
 from shardfeed.pipelines.orders.order import BlockOrder, IndexedOrder, StoredOrder, in_share
+from shardfeed.read_back import checked_text
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.shards import Shards
 from shardfeed.readers.split import Split
@@ -245,9 +247,9 @@ class SparseCopy:
         self._indexed: set[int] = set()  # shards whose indexes were compared
         self._files = OwnFiles(self.directory)
         with self._files.open(MANIFEST) as file:
-            known = file.read() == (manifest := dataset.manifest.to_bytes())
+            known = file.read() == dataset.manifest.to_bytes()
         if not known:
-            self._files.write(MANIFEST, manifest)
+            self._files.write(MANIFEST, written_manifest(dataset.manifest))
         self._log = self._resume()
         with room.lock:
             room.leftovers.pop(self.directory, None)
@@ -256,9 +258,7 @@ class SparseCopy:
     def _resume(self) -> FileIO:
         """Take over the records that an earlier process fetched; return their log, rewritten and at its end."""
         log = self._files.open(_LOG)
-        content = log.read()
-        for place, count in np.frombuffer(content[: len(content) // 16 * 16], np.int64).reshape(-1, 2).tolist():
-            self.present[place : place + abs(count)] = count > 0
+        self.present = _logged(log.read(), len(self.present))
         info, begun = self.split.shards.info, np.zeros(len(self.split.shards.info.shards), bool)
         files = created_files(self.directory)
         for shard in range(len(begun)):
@@ -266,9 +266,8 @@ class SparseCopy:
             begun[shard] = file is not None and file.st_size == info.shards[shard].data.size
         in_begun = np.repeat(begun, np.diff(self.split.shards.firsts))
         self.present &= in_begun
-        starts, ends = np.flatnonzero(np.diff(self.present, prepend=False, append=False)).reshape(-1, 2).T
         # In place: of a process that is killed meanwhile, the end of the old log leads to the same records.
-        self._files.write(_LOG, np.stack([starts, ends - starts], axis=1).tobytes())
+        self._files.write(_LOG, _log_of(self.present))
         log.seek(0, os.SEEK_END)
         if begun.any():
             self.read_indexes(set(np.flatnonzero(begun).tolist()))
@@ -522,7 +521,7 @@ class SparseCopy:
         return spans[0][0], spans[-1][1]
 
     def _note(self, place: int, count: int) -> None:
-        self._log.write(np.array([place, count], np.int64).tobytes())
+        self._log.write(_entry(place, count))
 
     def _sizes(self, places: np.ndarray) -> np.ndarray:
         """Bytes of records whose indexes are local, int64 [k]."""
@@ -536,6 +535,34 @@ class SparseCopy:
 
     def _bytes(self, places: np.ndarray) -> int:
         return int(self._sizes(places).sum())
+
+
+_ENTRY_BYTES = 16  # of the log: the first record, and how many were fetched from there on; removed if below 0
+
+
+def _entry(place: int, count: int) -> bytes:
+    """An entry of the log. Raises OverflowError for numbers beyond 64 bits."""
+    return np.array([place, count], np.int64).tobytes()
+
+
+def _logged(log: bytes, records: int) -> np.ndarray:
+    """Which of a split's records are present, bool [records], according to a log; the end of a torn one is left out.
+
+    An entry of records that the split does not have is left out, too: a log may be damaged.
+    """
+    present = np.zeros(records, bool)
+    whole = log[: len(log) // _ENTRY_BYTES * _ENTRY_BYTES]
+    for place, count in np.frombuffer(whole, np.int64).reshape(-1, 2).tolist():
+        if 0 <= place < place + abs(count) <= records:
+            present[place : place + abs(count)] = count > 0
+    return present
+
+
+def _log_of(present: np.ndarray) -> bytes:
+    """The shortest log of these records, bool [records], which `_logged` has read back."""
+    starts, ends = np.flatnonzero(np.diff(present, prepend=False, append=False)).reshape(-1, 2).T
+    log = np.stack([starts, ends - starts], axis=1).astype(np.int64).tobytes()
+    return checked_text("cache log", log, lambda content: _logged(content, len(present)).tobytes(), present.tobytes())
 
 
 def free_range(fd: int, start: int, end: int) -> None:

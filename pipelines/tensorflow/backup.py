@@ -16,17 +16,19 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 
 from shardfeed.declared import Positive, checked
-from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.errors import IntegrityError, UsageError, escape
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.tensorflow.distribute import Distributed, Feed
+from shardfeed.read_back import checked_text
 from shardfeed.storage.checksum import crc32c
-from shardfeed.storage.local import TEMPORARY, NewFile, make_directory, remove_file, write_file
+from shardfeed.storage.local import TEMPORARY, NewFile, make_directory, remove_file, storage_error, write_file
 from shardfeed.storage.storage import file_checksum
 
 _EPOCH, _STEP, _END = "epoch", "step", "end"  # whether a step or an epoch was about to begin when the state was saved
@@ -224,31 +226,44 @@ class SavedState:
     crc32c: int
 
     def to_json(self) -> str:
-        """One line that includes its CRC-32C; `load` reads it."""
+        """One line that includes its CRC-32C; `from_json` reads it."""
         content = {"format": _FORMAT, **vars(self), "position": json.loads(self.position.to_json())}
         checksum = crc32c(json.dumps(content, sort_keys=True).encode())
         return json.dumps({**content, "checksum": checksum}, sort_keys=True)
 
     @classmethod
-    def load(cls, directory: str) -> "SavedState | None":
-        """Read the directory's JSON; None without one. Raises IntegrityError unless `save` wrote it."""
-        path = os.path.join(directory, RECORD)
+    def from_json(cls, text: str | bytes, path: str) -> "SavedState":
+        """The inverse of `to_json`. Raises IntegrityError, with `path` as its place, for any other text."""
         try:
-            with open(path, "rb") as file:
-                value = json.load(file)
+            value = json.loads(text)
             if type(value["format"]) is not int or value["format"] > _FORMAT:
                 raise ValueError(f"its format is {value['format']!r}, this release reads {_FORMAT}")
             stated = {key: value[key] for key in cls.__dataclass_fields__}
             saved = cls(**{**stated, "position": Position.from_json(json.dumps(stated["position"]), path)})
+            if not _VARIABLES.fullmatch(saved.variables):
+                raise ValueError(f"got {escape(saved.variables)} as the file of its variables")
             if json.loads(saved.to_json()) != value:
                 raise ValueError("changed since it was written: its checksum does not match")
             return saved
-        except FileNotFoundError:
-            return None
         except IntegrityError:
             raise
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise IntegrityError(path, f"not a backup: {type(error).__name__}: {error}", _ANEW) from None
+
+    @classmethod
+    def load(cls, directory: str) -> "SavedState | None":
+        """Read the directory's JSON; None without one.
+
+        Raises IntegrityError unless `save` wrote it, StorageError if it cannot be read.
+        """
+        path = os.path.join(directory, RECORD)
+        try:
+            with open(path, "rb") as file:
+                return cls.from_json(file.read(), path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_error(path, "read", error) from error
 
     @classmethod
     def save(
@@ -256,15 +271,17 @@ class SavedState:
     ) -> "SavedState":
         """Write the variables (name, value), one after the other, then the JSON; then remove older variables.
 
-        Raises StorageError; the previous state then stays intact.
+        Raises StorageError, and UsageError for values that `read` would not give back; the previous state then stays
+        intact.
         """
         name = f"step-{position.step:08d}.npz"
         with NewFile(os.path.join(directory, name)) as file, zipfile.ZipFile(_Stream(file), "w") as archive:
             for number, (variable, value) in enumerate(variables):
-                with archive.open(f"{number} {variable}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, value, allow_pickle=False)
+                _write_variable(archive, number, variable, value)
         saved = cls(position, before, name, file.size, file.crc32c)
-        write_file(os.path.join(directory, RECORD), (saved.to_json() + "\n").encode())
+        path = os.path.join(directory, RECORD)
+        text = checked_text(path, saved.to_json(), partial(cls.from_json, path=path), saved)
+        write_file(path, f"{text}\n".encode())
         for old in os.listdir(directory):
             if _VARIABLES.fullmatch(old) and old != name:
                 remove_file(os.path.join(directory, old))
@@ -284,6 +301,15 @@ class SavedState:
             raise IntegrityError(path, "changed since it was written: its checksum does not match", _ANEW)
         with np.load(path) as archive:
             return [archive[name] for name in archive.files]
+
+
+def _write_variable(archive: zipfile.ZipFile, number: int, name: str, value: np.ndarray) -> None:
+    """Write a variable as a member that `np.load` finds: any name, as text that is printable."""
+    if value.dtype.hasobject:  # which a reader would have to unpickle
+        problem = f"the variable {escape(name)} has the dtype {value.dtype}, expected numbers"
+        raise UsageError("model", problem, "keep it out of the model's variables")
+    with archive.open(f"{number} {escape(name)}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, value, allow_pickle=False)
 
 
 class _Stream(io.RawIOBase):

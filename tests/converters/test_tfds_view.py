@@ -130,7 +130,7 @@ def test_the_tfrecord_package_with_our_index(flowers: Dataset) -> None:
 
 def test_features_whose_labels_files_would_be_one_have_none() -> None:
     """Else the names of the one would be read as those of the other."""
-    from shardfeed.converters.commit.finish import tfds_files
+    from shardfeed.converters.commit.tfds_view import tfds_files
 
     long = "image/" + "x" * 250 + "/label"
     names = {"image/a.b": ("x", "y"), "image/a/b": ("z",), "image/c": ("u",), long: ("v",)}
@@ -142,7 +142,7 @@ def test_features_whose_labels_files_would_be_one_have_none() -> None:
 
 
 def test_label_names_that_a_line_cannot_hold_have_no_labels_file() -> None:
-    from shardfeed.converters.commit.finish import tfds_files
+    from shardfeed.converters.commit.tfds_view import tfds_files
 
     for names, written in ((("a", "b c"), True), (("a", ""), False), ((" a", "b"), False)):
         schema = Schema({LABEL: Feature("int64")}, {LABEL: names})

@@ -15,7 +15,7 @@ SEAM = ("shardfeed/formats/", "shardfeed/testing/", *(f"converters/sources/{name
 
 # Files outside of formats/ that know that a shard is a TFRecord, and why. At most ten.
 KNOWS_TFRECORD = {
-    "converters/commit/finish.py": "TFDS is told the format by its name",
+    "converters/commit/tfds_view.py": "TFDS is told the format by its name",
     "converters/sources/readers.py": "files by the ends of their names",
     "converters/existing/adopt.py": "TFRecords that others wrote",
     "converters/existing/surveying.py": "TFRecords that others wrote",
