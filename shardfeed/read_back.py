@@ -1,6 +1,6 @@
 """The rule that what is written is read back by its own reader before it counts.
 
-Text that a reader of ours will judge passes through `checked_text` before the rename, or before it is returned. A value
+Text that a reader of ours will judge is made by `checked_text` before the rename, or before it is returned. A value
 that the file cannot keep then stops the writer, who can still do something about it, and not the reader, weeks later.
 """
 
@@ -19,17 +19,25 @@ _SHOWN = 200  # characters of a reader's problem in a message
 _CORRECT = "correct the source or the argument that gave this value"
 
 
-def checked_text(place: object, text: Written, read: Callable[[Written], Any], value: Any) -> Written:
-    """Return `text`, what is to be written of `value`, if its reader gives an equal value back.
+def checked_text(
+    place: object, write: Callable[[], Written], read: Callable[[Written], Any], value: Any = None
+) -> Written:
+    """Return the text that `write` makes of `value`, if `read`, the function that reads it later, gives `value` back.
 
-    `read`: the function that reads such text later. `place`: of the file or the state, for the error. Raises UsageError
-    otherwise.
+    Without a `value`, `read` writes again what it has read, and the text must be the same. `place`: of the file or the
+    state, for the error. Raises UsageError otherwise.
     """
+    try:
+        text = write()
+    except UsageError:
+        raise
+    except READERS_ERRORS as error:
+        raise UsageError(place, f"cannot be written: {_problem(error)}", _CORRECT) from None
     try:
         again = read(text)
     except READERS_ERRORS as error:
         raise UsageError(place, f"could not be read back: {_problem(error)}", _CORRECT) from None
-    if again != value:
+    if again != (text if value is None else value):
         raise UsageError(place, "would be read back as another value", _CORRECT)
     return text
 

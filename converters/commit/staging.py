@@ -87,7 +87,7 @@ class Staging:
             return None
         except OSError as error:
             raise storage_error(self._plan, "read", error) from error
-        except ValueError:
+        except (ValueError, RecursionError):
             problem = "damaged, so the unfinished conversion cannot be resumed"
             raise PlanMismatchError(self._plan, problem, _ANEW) from None
 
@@ -163,8 +163,11 @@ class Staging:
 
         Raises StorageError, and UsageError for content that `_stored` would not return.
         """
-        text = json_text(self._plan, content).encode()
-        write_file(path, checked_text(self._plan, text, _plan_of, content))
+
+        def write() -> bytes:
+            return json_text(self._plan, content).encode()
+
+        write_file(path, checked_text(self._plan, write, _plan_of, content))
 
     def check_ours(self) -> None:
         """Raise UsageError if the staging directories hold anything that no conversion made."""

@@ -75,7 +75,7 @@ def _write(survey: Survey, directory: str, target: str) -> Manifest:
             if not beside:
                 _link(os.path.join(survey.directory, file or ""), shard)
             tally = survey.tallies[split.name][number]
-            written = FileInfo(*write_file(index, Index.from_sizes(tally.sizes).to_bytes()))
+            written = FileInfo(*write_file(index, Index.from_sizes(tally.sizes).written(index)))
             info = ShardInfo(len(tally.sizes), survey.data[split.name][number], written)
             receipts.append(tally.receipt(split.name, number, survey.schema, info))
         splits[split.name] = split_info(directory, split.name, survey.schema, receipts)

@@ -132,8 +132,9 @@ def card(
         files[name] = found.size, digest.hexdigest()
         progress(found.size)
     described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
-    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode())
-    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode())
+    # Half a surrogate pair in a class name becomes \ud800, as JSON spells it.
+    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode(errors="backslashreplace"))
+    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode(errors="backslashreplace"))
     given = {"license": about.license, "url": about.url, "creators": about.creators or about.organizations}
     return [name for name, value in {**given, "published": about.published}.items() if not value]
 

@@ -14,6 +14,7 @@ import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -27,7 +28,7 @@ from shardfeed.converters.sources.source import Sample, SourceFile
 from shardfeed.errors import IntegrityError, StorageError, UsageError, escape, name_bytes, name_text
 from shardfeed.formats.example import decode, values_of
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, shard_stem
-from shardfeed.read_back import checked_text, json_text
+from shardfeed.read_back import checked_text
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, IMAGE_KEYS, SHA256, SOURCE_ID, Schema, Value
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, disk_errors, make_directory, move_file, remove_file
@@ -150,15 +151,15 @@ def save_receipt(path: str, receipt: Receipt) -> Receipt:
 def _checked_line(path: str, receipt: Receipt, infos: Mapping[str, FileInfo]) -> bytes:
     """The line of JSON of a receipt, which its reader has read back."""
 
-    def line(of: Receipt, columns: Mapping[str, FileInfo]) -> bytes:
-        listed = [[key, info.size, info.crc32c] for key, info in columns.items()]
-        return json_text(path, {**to_json(of), "columns": listed}, allow_nan=True).encode()
+    def read(line: bytes) -> bytes:
+        return _line(*_parsed(line))
 
-    def read(content: bytes) -> bytes:
-        return line(*_parsed(content))
+    return checked_text(path, partial(_line, receipt, infos), read)
 
-    written = line(receipt, infos)
-    return checked_text(path, written, read, written)
+
+def _line(receipt: Receipt, infos: Mapping[str, FileInfo]) -> bytes:
+    columns = [[key, info.size, info.crc32c] for key, info in infos.items()]
+    return json.dumps({**to_json(receipt), "columns": columns}, sort_keys=True).encode()
 
 
 def _parsed(content: bytes) -> tuple[Receipt, dict[str, FileInfo]]:

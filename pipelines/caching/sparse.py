@@ -560,9 +560,15 @@ def _logged(log: bytes, records: int) -> np.ndarray:
 
 def _log_of(present: np.ndarray) -> bytes:
     """The shortest log of these records, bool [records], which `_logged` has read back."""
-    starts, ends = np.flatnonzero(np.diff(present, prepend=False, append=False)).reshape(-1, 2).T
-    log = np.stack([starts, ends - starts], axis=1).astype(np.int64).tobytes()
-    return checked_text("cache log", log, lambda content: _logged(content, len(present)).tobytes(), present.tobytes())
+
+    def write() -> bytes:
+        starts, ends = np.flatnonzero(np.diff(present, prepend=False, append=False)).reshape(-1, 2).T
+        return np.stack([starts, ends - starts], axis=1).astype(np.int64).tobytes()
+
+    def read(log: bytes) -> bytes:
+        return _logged(log, len(present)).tobytes()
+
+    return checked_text("cache log", write, read, present.tobytes())
 
 
 def free_range(fd: int, start: int, end: int) -> None:

@@ -77,7 +77,7 @@ class Position:
 
         Raises UsageError for an order that `from_json` would not give back.
         """
-        return checked_text("position", self._text(), Position.from_json, self)
+        return checked_text("position", self._text, Position.from_json, self)
 
     def _text(self) -> str:
         content = {"format": _FORMAT, "step": self.step, "order": self.order.to_json()}

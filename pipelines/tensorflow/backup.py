@@ -280,7 +280,7 @@ class SavedState:
                 _write_variable(archive, number, variable, value)
         saved = cls(position, before, name, file.size, file.crc32c)
         path = os.path.join(directory, RECORD)
-        text = checked_text(path, saved.to_json(), partial(cls.from_json, path=path), saved)
+        text = checked_text(path, saved.to_json, partial(cls.from_json, path=path), saved)
         write_file(path, f"{text}\n".encode())
         for old in os.listdir(directory):
             if _VARIABLES.fullmatch(old) and old != name:

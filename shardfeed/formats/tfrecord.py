@@ -34,6 +34,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.example import ExampleEncoder
 from shardfeed.formats.format import Checkpoint, ShardFormat, ShardInfo, ShardView, Walked
+from shardfeed.read_back import checked_text
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import NewFile, fsync_directory, make_directory, write_file
@@ -152,6 +153,10 @@ class Index:
         """The index file's bytes."""
         starts, ends = self.offsets[:-1].tolist(), self.offsets[1:].tolist()
         return "".join([f"{a} {b - a}\n" for a, b in zip(starts, ends, strict=True)]).encode()
+
+    def written(self, place: object) -> bytes:
+        """The bytes for a file, which `parse` has read back. Raises UsageError for sizes that no shard has."""
+        return checked_text(place, self.to_bytes, lambda data: len(Index.parse(data, place)), len(self))
 
     @classmethod
     def parse(cls, data: bytes, place: object) -> "Index":
@@ -412,7 +417,7 @@ class _Sink:
         directory = os.path.dirname(self._index)
         if not os.path.isdir(directory):
             make_directory(directory)
-        content = Index.from_sizes(self._sizes).to_bytes()
+        content = Index.from_sizes(self._sizes).written(self._index)
         index = FileInfo(*write_file(self._index, content))
         if directory != (own := os.path.dirname(self._data.path)):
             fsync_directory(own)

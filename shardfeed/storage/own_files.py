@@ -12,9 +12,11 @@ import os
 import stat
 import threading
 from contextlib import suppress
+from functools import partial
 from io import FileIO
 
 from shardfeed.errors import StorageError, escape
+from shardfeed.read_back import checked_text
 from shardfeed.storage.local import disk_errors, open_own, storage_error
 
 _LIST = "shardfeed-created"
@@ -86,8 +88,10 @@ class OwnFiles:
         try:
             if state.st_size:
                 raise FileExistsError(errno.EEXIST, name)
+            place, entry = os.path.join(self.directory, _LIST), {name: state.st_ino}
+            line = checked_text(place, partial(_line, name, state.st_ino), _entries, entry)
             self._list.seek(0, os.SEEK_END)
-            self._list.write(f"\n{state.st_ino} {name}".encode())  # also after a line that a full disk has cut
+            self._list.write(line.encode())
             os.fsync(self._list.fileno())  # its names must not be older than the files, after a power failure
         except OSError as error:
             file.close()
@@ -129,6 +133,16 @@ def remove_created(directory: str) -> None:
 def _listed(fd: int) -> dict[str, int]:
     """Inode numbers by name; empty if this is a copy of a list."""
     state = os.fstat(fd)
-    lines = [line.split(" ", 1) for line in os.pread(fd, state.st_size, 0).decode(errors="replace").splitlines()]
-    found = {line[1]: int(line[0]) for line in lines if len(line) == 2 and line[0].isdecimal()}
+    found = _entries(os.pread(fd, state.st_size, 0).decode(errors="replace"))
     return found if found.get(_LIST) == state.st_ino else {}
+
+
+def _line(name: str, number: int) -> str:
+    """An entry of a list: on a new line, also after one that a full disk has cut."""
+    return f"\n{number} {name}"
+
+
+def _entries(text: str) -> dict[str, int]:
+    """Inode numbers by name, in lines of a list; other lines are left out."""
+    lines = [line.split(" ", 1) for line in text.splitlines()]
+    return {line[1]: int(line[0]) for line in lines if len(line) == 2 and line[0].isdecimal()}
