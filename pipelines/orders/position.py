@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -77,7 +78,8 @@ class Position:
 
         Raises UsageError for an order that `from_json` would not give back.
         """
-        return checked_text("position", self._text, Position.from_json, self)
+        _check_readable(self.order)
+        return self._text()
 
     def _text(self) -> str:
         content = {"format": _FORMAT, "step": self.step, "order": self.order.to_json()}
@@ -168,6 +170,13 @@ class Position:
             remedy = "position.continued_with(order) goes on with other weights or more parts"
         problem = f"step {self.step} was saved with another order: {'; '.join(changes.values())}"
         raise OrderMismatchError(place, problem, remedy)
+
+
+@lru_cache(4)
+def _check_readable(order: Order) -> None:
+    """Have a position in this order read back: once, because a loop may save each step of an order of many classes."""
+    first = Position(0, order)
+    checked_text("position", first._text, Position.from_json, first)
 
 
 def _changes(order: Order, other: Order) -> dict[str, str]:
