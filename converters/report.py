@@ -6,6 +6,7 @@ And the limits on what may be left out: beyond them nothing is committed.
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit,
 from shardfeed.converters.shards.task import Receipt, Remark, noted_of
 from shardfeed.converters.sources.source import Source
 from shardfeed.declared import Typed, checked
-from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, argument, escape, name_text
+from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, argument, escape, name_bytes, name_text
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import dataset_name
@@ -306,6 +307,20 @@ def noted_json(noted: Remark) -> dict[str, str]:
 def noted_lines(entries: Sequence[Remark]) -> bytes:
     """The content of `rejected.jsonl` and its like: one object per line, in this order."""
     return b"".join(json.dumps(noted_json(noted), sort_keys=True).encode() + b"\n" for noted in entries)
+
+
+def listed_entries(lines: bytes) -> Iterator[dict[str, str]]:
+    """The entries of `rejected.jsonl` and its like; a line that `noted_lines` did not write is left out.
+
+    An adopted folder may have a file of another program by such a name.
+    """
+    for line in lines.splitlines():
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            value = json.loads(line)
+            entry = {name: value[name] for name in ("key", "code", "reason")}
+            name_bytes(entry["key"])  # of a file, as readers ask for it
+            if all(isinstance(text, str) for text in entry.values()):
+                yield entry
 
 
 def unrequested(normalised: Sequence[Remark]) -> list[Remark]:

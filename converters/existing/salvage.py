@@ -373,8 +373,8 @@ def salvage(
         if damaged:
             lasting = kept_json(expected, recovered, damaged, survivors.notes)
             if SALVAGED in kept:
-                lasting["earlier"] = json.loads(kept[SALVAGED])
-            sidecars[SALVAGED] = (json.dumps(lasting, indent=1, sort_keys=True) + "\n").encode()
+                lasting["earlier"] = _as_json(kept[SALVAGED])
+            sidecars[SALVAGED] = _lines(lasting)
         infos = {split: [receipt.info.data for receipt in of_split] for split, of_split in receipts.items()}
         before = {split.name: [shard.data for shard in split.shards] for split in old.splits.values()} if old else None
         manifest = stage_manifest(
@@ -391,6 +391,20 @@ def salvage(
     size = sum(split.size for split in splits.values())
     seconds = time.monotonic() - started
     return Salvaged(target, manifest, expected, recovered, damaged, tuple(survivors.notes), size, seconds)
+
+
+def _lines(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _as_json(content: bytes) -> Any:
+    """The value of an earlier `salvaged.json`; its text, if it is another program's file, which was adopted."""
+    try:
+        value = json.loads(content)
+        _lines(value)
+        return value
+    except (ValueError, TypeError, RecursionError):
+        return content.decode(errors="replace")
 
 
 class _NewRecords:

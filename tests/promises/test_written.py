@@ -1,4 +1,4 @@
-"""What is written is read back by its own reader before it counts: every writer, given odd values.
+"""Odd values for every writer: what is written is read back by its own reader before it counts.
 
 Each row either writes something that its reader gives back, or raises an error of ours and leaves nothing behind.
 """
@@ -16,7 +16,8 @@ from PIL import Image
 
 import shardfeed
 from shardfeed import array_batches
-from shardfeed.converters import convert
+from shardfeed.converters import adopt, convert, salvage, survey
+from shardfeed.converters.report import listed_entries, noted_json, noted_lines
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
 from shardfeed.converters.shards.task import Receipt, Remark
 from shardfeed.converters.sources.source import FinishedRecord, Sample, SourceInfo
@@ -369,21 +370,22 @@ def test_states_of_torch_loaders_are_read_back(flowers: Dataset) -> None:
     from shardfeed.pipelines.torch import random_resized_crop, to_device, torch_loader
 
     loader = torch_loader(train, transform=random_resized_crop(16), batch_size=8, workers=0)
+    sampler: Any = loader.batch_sampler
     feed = to_device(loader, "cpu")
     for step in [*GOOD_STEPS, torch.tensor(3)]:
         loader.load_state_dict(loader.state_dict(step))
         assert (loader.step, type(loader.step)) == (int(step), int)
-        assert loader.state_dict() == loader.batch_sampler.state_dict(step) == feed.state_dict()
+        assert loader.state_dict() == sampler.state_dict(step) == feed.state_dict()
     for step in BAD_STEPS:
         if step is not None:
             with pytest.raises(UsageError, match="step"):
                 loader.state_dict(step)
             with pytest.raises(UsageError, match="step"):
-                loader.batch_sampler.state_dict(step)
+                sampler.state_dict(step)
         with pytest.raises(UsageError, match="step"):
-            loader.batch_sampler.step = step
+            sampler.step = step
     assert loader.step == 3
-    drawn = iter(loader.batch_sampler)
+    drawn: Any = iter(sampler)
     for epoch in (-1, 2.5, "x", True):
         with pytest.raises(UsageError, match="state_dict"):
             drawn.load_state_dict({"epoch": epoch})
@@ -479,3 +481,31 @@ def test_an_index_is_read_back_or_refused() -> None:
     for sizes in ([15], [0], [-16], [2**62, 2**62, 2**62]):
         with pytest.raises(UsageError):
             Index.from_sizes(sizes).written("x")
+
+
+@pytest.mark.parametrize("content", [b"mine", b"\xff", b"[" * 5000, b"[" * 900 + b"]" * 900, b'{"lost": 3}'])
+def test_a_list_of_losses_of_another_program_is_kept(content: bytes, flowers: Dataset, tmp_path: Path) -> None:
+    """`salvaged.json` in a folder that was adopted: salvage took it for its own, and raised an error of `json`."""
+    shards = sorted(Path(flowers.directory).glob("*.tfrecord"))
+    records = tmp_path / "records"
+    records.mkdir()
+    for shard in shards:
+        (records / shard.name).write_bytes(shard.read_bytes())
+    (records / "salvaged.json").write_bytes(content)
+    adopt(survey(records))
+    damaged = records / shards[0].name
+    damaged.write_bytes(damaged.read_bytes()[:40] + b"?" + damaged.read_bytes()[41:])
+    salvage(records, tmp_path / "out")
+    kept = json.loads((tmp_path / "out" / "salvaged.json").read_bytes())["earlier"]
+    assert kept == ({"lost": 3} if b"lost" in content else kept)
+    assert isinstance(kept, dict | list | str)
+
+
+def test_lists_of_what_was_left_out_are_read_line_by_line() -> None:
+    """A file of another program by this name, in a folder that was adopted, ended the report or its list."""
+    reasons = ("why", "\ud800", "a\nb\u2028c")
+    noted = [Remark(key, "E_X", reason) for key in (b"a", b"\xff\n", b"") for reason in reasons]
+    entries = [noted_json(one) for one in noted]
+    foreign = [b"", b"mine", b"[1]", b"5", b"{}", b'{"key": 1, "code": "E", "reason": "r"}', b"\xff", b"[" * 9000]
+    foreign += [b'{"key": "\\ud800", "code": "E", "reason": "r"}', b'{"key": "k", "code": 5, "reason": "r"}', b"null"]
+    assert [*listed_entries(b"\n".join([*foreign, noted_lines(noted), *foreign]))] == entries

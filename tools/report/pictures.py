@@ -5,9 +5,8 @@ They are data URIs, decoded and encoded again, so that browsers get no original 
 
 import base64
 import io
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -17,6 +16,7 @@ from PIL import Image
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.report import listed_entries
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import IntegrityError, escape, name_bytes
 from shardfeed.naming import CLIPPED, LEFT_OUT, NORMALISED, REJECTED
@@ -104,23 +104,34 @@ class Pictures:
         for file, title in _LISTS.items():
             if file not in data.manifest.sidecars:
                 continue
-            found: dict[str, list[dict[str, str]]] = {}
-            with suppress(OSError, ValueError, IntegrityError):  # damaged or missing
-                for line in whole(storage.open(os.path.join(data.directory, file))).splitlines():
-                    entry = json.loads(line)
-                    found.setdefault(entry["code"], []).append(entry)
-            codes = sorted(found.items(), key=lambda item: -len(item[1]))
-            such = {code: ", ".join(entry["key"] for entry in of[:_NAMED]) for code, of in codes}
-            rows = [(code, len(of), of[0]["reason"], such[code]) for code, of in codes]
+            content = b""
+            with suppress(OSError, IntegrityError):  # damaged or missing
+                content = whole(storage.open(os.path.join(data.directory, file)))
+            codes = _by_code(content)
+            rows = [(code, len(of), of[0]["reason"], _first_keys(of)) for code, of in codes]
             yield Table(f"{title}: {file}", ("code", "number", "reason of the first", "such as"), rows)
             for code, of in codes if most else ():
                 keys = dict.fromkeys(name_bytes(entry["key"]) for entry in of[:_IN_ROW])
-                if file != REJECTED:
-                    pictures = [self.picture(place) for place, key in enumerate(self._measured.keys) if key in keys]
-                else:
-                    pictures = [_left_out(source, code, key) for key in keys if source is not None]
-                if pictures:
+                if pictures := self._of_list(file, code, keys, source):
                     yield PictureRow(f"{title}, {escape(code)}: {len(of):,}", pictures)
+
+    def _of_list(self, file: str, code: str, keys: Collection[bytes], source: str | None) -> list[Picture]:
+        """The pictures of some images of a list: from the dataset, or from the source if they were left out."""
+        if file != REJECTED:
+            return [self.picture(place) for place, key in enumerate(self._measured.keys) if key in keys]
+        return [] if source is None else [_left_out(source, code, key) for key in keys]
+
+
+def _by_code(lines: bytes) -> list[tuple[str, list[dict[str, str]]]]:
+    """The entries of a list by their code, the most frequent code first."""
+    of_code: dict[str, list[dict[str, str]]] = {}
+    for entry in listed_entries(lines):
+        of_code.setdefault(entry["code"], []).append(entry)
+    return sorted(of_code.items(), key=lambda item: -len(item[1]))
+
+
+def _first_keys(entries: Sequence[dict[str, str]]) -> str:
+    return ", ".join(entry["key"] for entry in entries[:_NAMED])
 
 
 def _encoded(
