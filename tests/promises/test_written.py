@@ -16,7 +16,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed import array_batches
-from shardfeed.converters import adopt, convert, salvage, survey
+from shardfeed.converters import adopt, convert, salvage, shard_tasks, survey
 from shardfeed.converters.report import listed_entries, noted_json, noted_lines
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
 from shardfeed.converters.shards.task import Receipt, Remark
@@ -94,9 +94,17 @@ def named(*names: Any) -> Schema:
 def test_a_fingerprint_that_nobody_could_read_is_refused_before_an_image_is_converted(
     fingerprint: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="fingerprint"):
-        convert(OwnSource(SourceInfo(fingerprint=fingerprint), Schema({}, {})), tmp_path / "out", workers=1)
-    assert os.listdir(tmp_path) == []
+    def source() -> OwnSource:
+        return OwnSource(SourceInfo(fingerprint=fingerprint), Schema({}, {}))
+
+    for run in (
+        lambda: convert(source(), tmp_path / "out", workers=1),
+        lambda: convert(source(), tmp_path / "out", dry_run=True),
+        lambda: shard_tasks(source(), tmp_path / "out"),
+    ):
+        with pytest.raises(UsageError, match="fingerprint"):
+            run()
+        assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("names", [(5, "b"), (None, "b"), (True, "b"), (b"a", "b"), ([], "b")], ids=repr)
@@ -109,8 +117,8 @@ def test_class_names_that_nobody_could_read_are_refused(names: tuple[Any, ...], 
 @pytest.mark.parametrize("name", ["\ud800", "\ud83d\ude00", "a\nb", "a\0b", "", "x" * 100_000])
 def test_class_names_of_any_text_are_read_back(name: str, tmp_path: Path) -> None:
     convert(OwnSource(SourceInfo(), named(name, "b")), tmp_path / "out", workers=1)
-    data = shardfeed.open(tmp_path / "out")
-    read_back = data["train"].schema.class_names[LABEL]
+    read_back = shardfeed.open(tmp_path / "out")["train"].schema.class_names[LABEL]
+    # JSON makes one character of two halves.
     assert [each.encode("utf-16", "surrogatepass") for each in read_back] == [
         each.encode("utf-16", "surrogatepass") for each in (name, "b")
     ]
