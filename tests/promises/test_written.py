@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from odd_values import BAD_STEPS, GOOD_STEPS, ODD
 from PIL import Image
 
 import shardfeed
@@ -26,7 +27,7 @@ from shardfeed.formats.format import ShardInfo
 from shardfeed.formats.tfrecord import Index
 from shardfeed.manifest import parse_manifest, write_manifest, written_manifest
 from shardfeed.naming import MANIFEST
-from shardfeed.pipelines import Position, order_samples
+from shardfeed.pipelines import Position
 from shardfeed.pipelines.caching.sparse import CacheSpace, SparseCopy, _log_of, _logged
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -40,22 +41,6 @@ from shardfeed.storage.storage import FileInfo
 from pictures import image_bytes
 
 pytestmark = pytest.mark.promise(72)
-
-
-class Odd:
-    """An object of no use to anybody."""
-
-
-DEEP: list[Any] = []
-for _ in range(5000):
-    DEEP = [DEEP]
-
-# Values that somebody may give by mistake where text, a number, or a mapping belongs.
-ODD: list[Any] = [
-    *(None, True, -1, 5, 2.5, float("nan"), float("inf"), 2**63, 10**30, np.int64(3), np.float32(0.5), np.zeros(2)),
-    *("", "\ud800", "\ud83d\ude00", "x" * 70, "a\nb", "a\0b", b"x", b"\xff", [], ["a"], (1, 2), {}, {"a": 1}),
-    *({1: 2}, {1: 2, "1": 3}, {"x": (1, 2)}, {"x": float("nan")}, {"x": Odd()}, {3}, Odd(), DEEP),
-]
 
 
 WRONG = [value for value in ODD if not isinstance(value, np.ndarray) and value]  # others count as not given
@@ -265,8 +250,6 @@ ORDERS: list[Order] = [
     PhasedOrder(*COMMON, (0, 4), ("ab" * 16, "cd" * 16), (40, 20), ((56,), (30, 26))),
     ShapeOrder(*COMMON, (30, 20), (10, 20), (40, 20)),
 ]
-BAD_STEPS: list[Any] = [2.0, 2.5, "5", True, False, None, -3, [1], (1,), {}, 2**63, 10**400, float("nan"), b"1", Odd()]
-GOOD_STEPS: list[Any] = [0, 3, 2**62, np.int64(3), np.int32(3), np.uint8(3), np.array(3)]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.kind)
@@ -370,83 +353,6 @@ def test_array_batches_have_steps_that_are_read_back(flowers: Dataset, tmp_path:
     for position in (5, None, "x", {}):
         with pytest.raises(UsageError, match="position"):
             batches.seek(position)  # type: ignore[arg-type]
-
-
-def test_states_of_torch_loaders_are_read_back(flowers: Dataset) -> None:
-    torch = pytest.importorskip("torch")
-    train = flowers["train"]
-    from shardfeed.pipelines.torch import random_resized_crop, to_device, torch_loader
-
-    loader = torch_loader(train, transform=random_resized_crop(16), batch_size=8, workers=0)
-    sampler: Any = loader.batch_sampler
-    feed = to_device(loader, "cpu")
-    for step in [*GOOD_STEPS, torch.tensor(3)]:
-        loader.load_state_dict(loader.state_dict(step))
-        assert (loader.step, type(loader.step)) == (int(step), int)
-        assert loader.state_dict() == sampler.state_dict(step) == feed.state_dict()
-    for step in BAD_STEPS:
-        if step is not None:
-            with pytest.raises(UsageError, match="step"):
-                loader.state_dict(step)
-            with pytest.raises(UsageError, match="step"):
-                sampler.state_dict(step)
-        with pytest.raises(UsageError, match="step"):
-            sampler.step = step
-    assert loader.step == 3
-    drawn: Any = iter(sampler)
-    for epoch in (-1, 2.5, "x", True):
-        with pytest.raises(UsageError, match="state_dict"):
-            drawn.load_state_dict({"epoch": epoch})
-
-
-def test_positions_of_a_feed_are_read_back(flowers: Dataset) -> None:
-    pytest.importorskip("tensorflow")
-    from shardfeed.pipelines.tensorflow.distribute import Feed
-
-    order = order_samples(flowers["train"], batch_size=8, order="global")[1]
-    feed = Feed(order, 0, lambda step: step)  # type: ignore[arg-type, return-value]
-    for step in GOOD_STEPS:
-        assert feed.at(feed.position(step)).start_step == feed.at(step).start_step == int(step)
-    for step in BAD_STEPS:
-        with pytest.raises(UsageError):
-            feed.position(step)
-        with pytest.raises(UsageError):
-            Feed(order, step, lambda step: step)  # type: ignore[arg-type, return-value]
-
-
-# --- backups
-
-
-@pytest.mark.parametrize("name", ["kernel", "a\0b", "\ud800", "a\nb", "../x", "/x", "", "x" * 300, "ü", "a\\b"])
-def test_variables_of_any_name_are_read_back(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("keras")
-    from shardfeed.pipelines.tensorflow.backup import SavedState
-
-    values = [np.arange(6.0).reshape(2, 3), np.zeros(0, np.int64)]
-    for step in (0, 10**12):
-        saved = SavedState.save(str(tmp_path), Position(step, ORDERS[2]), "step", [(name, value) for value in values])
-        assert SavedState.load(str(tmp_path)) == saved
-        assert [value.tolist() for value in saved.read(str(tmp_path))] == [value.tolist() for value in values]
-
-
-def test_a_backup_that_could_not_be_read_leaves_the_one_before(tmp_path: Path) -> None:
-    pytest.importorskip("keras")
-    from shardfeed.pipelines.tensorflow.backup import SavedState
-
-    def save(step: int, before: Any, value: Any) -> Any:
-        return SavedState.save(str(tmp_path), Position(step, ORDERS[2]), before, [("kernel", value)])
-
-    saved = save(3, "step", np.zeros(3))
-    zeros = np.zeros(3)
-    for before, value in (("step", np.array([Odd()])), (Odd(), zeros), ({1: 2}, zeros), ("\ud83d\ude00", zeros)):
-        with pytest.raises(UsageError):
-            save(4, before, value)
-        assert SavedState.load(str(tmp_path)) == saved
-        assert len(saved.read(str(tmp_path))) == 1
-    (tmp_path / "backup.json").unlink()
-    (tmp_path / "backup.json").mkdir()
-    with pytest.raises(StorageError):
-        SavedState.load(str(tmp_path))
 
 
 # --- caches and indexes

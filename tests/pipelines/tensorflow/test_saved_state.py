@@ -4,14 +4,19 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from odd_values import BAD_STEPS, GOOD_STEPS, Odd
 
-from shardfeed.errors import IntegrityError, StorageError
+from shardfeed.errors import IntegrityError, StorageError, UsageError
+from shardfeed.pipelines import order_samples
 from shardfeed.pipelines.orders.order import GlobalOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.tensorflow.backup import SavedState
+from shardfeed.pipelines.tensorflow.distribute import Feed
+from shardfeed.readers import Dataset
 
 ORDER = GlobalOrder("ab" * 16, 1000, 8, 1000, 3)
 VALUES = [
@@ -100,3 +105,44 @@ def test_changed_variables_are_found(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(IntegrityError, match="cannot be read: No such file or directory"):
         saved.read(str(tmp_path))
+
+
+@pytest.mark.promise(72)
+@pytest.mark.parametrize("name", ["kernel", "a\0b", "\ud800", "a\nb", "../x", "/x", "", "x" * 300, "ü", "a\\b"])
+def test_variables_of_any_name_are_read_back(name: str, tmp_path: Path) -> None:
+    values = [np.arange(6.0).reshape(2, 3), np.zeros(0, np.int64)]
+    for step in (0, 10**12):
+        saved = SavedState.save(str(tmp_path), Position(step, ORDER), "step", [(name, value) for value in values])
+        assert SavedState.load(str(tmp_path)) == saved
+        assert [value.tolist() for value in saved.read(str(tmp_path))] == [value.tolist() for value in values]
+
+
+@pytest.mark.promise(72)
+def test_a_backup_that_could_not_be_read_leaves_the_one_before(tmp_path: Path) -> None:
+    def save(step: int, before: Any, value: Any) -> Any:
+        return SavedState.save(str(tmp_path), Position(step, ORDER), before, [("kernel", value)])
+
+    saved = save(3, "step", np.zeros(3))
+    zeros = np.zeros(3)
+    for before, value in (("step", np.array([Odd()])), (Odd(), zeros), ({1: 2}, zeros), ("\ud83d\ude00", zeros)):
+        with pytest.raises(UsageError):
+            save(4, before, value)
+        assert SavedState.load(str(tmp_path)) == saved
+        assert len(saved.read(str(tmp_path))) == 1
+    (tmp_path / "backup.json").unlink()
+    (tmp_path / "backup.json").mkdir()
+    with pytest.raises(StorageError):
+        SavedState.load(str(tmp_path))
+
+
+@pytest.mark.promise(72)
+def test_positions_of_a_feed_are_read_back(flowers: Dataset) -> None:
+    order = order_samples(flowers["train"], batch_size=8, order="global")[1]
+    feed = Feed(order, 0, lambda step: step)  # type: ignore[arg-type, return-value]
+    for step in GOOD_STEPS:
+        assert feed.at(feed.position(step)).start_step == feed.at(step).start_step == int(step)
+    for step in BAD_STEPS:
+        with pytest.raises(UsageError):
+            feed.position(step)
+        with pytest.raises(UsageError):
+            Feed(order, step, lambda step: step)  # type: ignore[arg-type, return-value]

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 import torch
+from odd_values import BAD_STEPS, GOOD_STEPS
 from torch.utils.data import BatchSampler, DataLoader, WeightedRandomSampler
 
 from shardfeed.errors import OrderMismatchError, UsageError
-from shardfeed.pipelines.torch import to_device, torch_eval_loader, torch_loader
+from shardfeed.pipelines.torch import random_resized_crop, to_device, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset
 
 from processes import until_gone
@@ -482,3 +483,28 @@ def test_lightning(flowers: Dataset, epochs: list[Rows], tmp_path: Path, workers
     saved = lightning.callbacks.ModelCheckpoint(tmp_path, "ended", save_on_train_epoch_end=True)
     assert trained(Module(), keep=True, callbacks=[saved], max_epochs=2) == flat[: 2 * steps]
     assert trained(Module(), tmp_path / "ended.ckpt") == flat[2 * steps :]
+
+
+@pytest.mark.promise(72)
+def test_states_of_torch_loaders_are_read_back(flowers: Dataset) -> None:
+    train = flowers["train"]
+    loader = torch_loader(train, transform=random_resized_crop(16), batch_size=8, workers=0)
+    sampler: Any = loader.batch_sampler
+    feed = to_device(loader, "cpu")
+    for step in [*GOOD_STEPS, torch.tensor(3)]:
+        loader.load_state_dict(loader.state_dict(step))
+        assert (loader.step, type(loader.step)) == (int(step), int)
+        assert loader.state_dict() == sampler.state_dict(step) == feed.state_dict()
+    for step in BAD_STEPS:
+        if step is not None:
+            with pytest.raises(UsageError, match="step"):
+                loader.state_dict(step)
+            with pytest.raises(UsageError, match="step"):
+                sampler.state_dict(step)
+        with pytest.raises(UsageError, match="step"):
+            sampler.step = step
+    assert loader.step == 3
+    drawn: Any = iter(sampler)
+    for epoch in (-1, 2.5, "x", True):
+        with pytest.raises(UsageError, match="state_dict"):
+            drawn.load_state_dict({"epoch": epoch})
