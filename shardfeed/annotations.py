@@ -4,7 +4,7 @@ The keys are those of TensorFlow's Object Detection API and Model Garden. Each c
 object; a column of keypoints has one value per point name for each object, object by object.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,22 @@ RASTER_FORMAT = "image/segmentation/class/format"  # bytes: b"png"
 CAPTION = "image/caption"  # bytes: all captions of the image, UTF-8
 
 
+def names_of(value: Iterable[Any]) -> tuple[str, ...]:
+    """Names of classes or of keypoints out of JSON. Raises TypeError for what is not text."""
+    names = tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name is not text")
+    return names
+
+
+def ids_of(value: Iterable[Any]) -> tuple[int, ...]:
+    """Ids of classes, or numbers of keypoints, out of JSON. Raises TypeError for what is not an integer."""
+    ids = tuple(value)
+    if not all(type(each) is int for each in ids):
+        raise TypeError("an id is not an integer")
+    return ids
+
+
 @dataclass(frozen=True)
 class Keypoints:
     """The keypoints that each object has, in their order.
@@ -41,7 +57,7 @@ class Keypoints:
     def from_json(cls, value: Mapping[str, Any]) -> "Keypoints":
         """The inverse of `dataclasses.asdict`, also from JSON."""
         pairs = tuple((int(a), int(b)) for a, b in value["skeleton"])
-        return cls(tuple(value["names"]), tuple(value["flip"]), pairs)
+        return cls(names_of(value["names"]), ids_of(value["flip"]), pairs)
 
 
 @dataclass(frozen=True)
@@ -75,4 +91,4 @@ class Raster:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Raster":
         """The inverse of `dataclasses.asdict`, also from JSON."""
-        return cls(tuple(value["class_names"]), value["void"], tuple(value["class_ids"]))
+        return cls(names_of(value["class_names"]), value["void"], ids_of(value["class_ids"]))

@@ -11,7 +11,18 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
-from shardfeed.annotations import BOX, KEYPOINT_X, OBJECT_LABEL, OBJECT_MASK, OBJECTS, RASTER, Keypoints, Raster
+from shardfeed.annotations import (
+    BOX,
+    KEYPOINT_X,
+    OBJECT_LABEL,
+    OBJECT_MASK,
+    OBJECTS,
+    RASTER,
+    Keypoints,
+    Raster,
+    ids_of,
+    names_of,
+)
 from shardfeed.errors import UsageError, escape
 
 # Control characters, line separators (a name is one line of the labels file) and lone surrogates (bytes that are not
@@ -273,10 +284,8 @@ class Schema:
         features = {
             key: Feature(f["dtype"], tuple(f["shape"]), f.get("kind"), f.get("alias")) for key, f in value.items()
         }
-        names = {key: tuple(f["class_names"]) for key, f in value.items() if "class_names" in f}
-        if not all(isinstance(name, str) for of_key in names.values() for name in of_key):
-            raise TypeError("a class name is not text")
-        ids = {key: tuple(f["class_ids"]) for key, f in value.items() if "class_ids" in f}
+        names = {key: names_of(f["class_names"]) for key, f in value.items() if "class_names" in f}
+        ids = {key: ids_of(f["class_ids"]) for key, f in value.items() if "class_ids" in f}
         points, raster = (value.get(key, {}).get(what) for key, what in ((KEYPOINT_X, "keypoints"), (RASTER, "raster")))
         keypoints = None if points is None else Keypoints.from_json(points)
         return cls(features, names, ids, keypoints, None if raster is None else Raster.from_json(raster))

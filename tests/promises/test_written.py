@@ -5,7 +5,7 @@ Each row either writes something that its reader gives back, or raises an error 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed import array_batches
+from shardfeed.annotations import KEYPOINT_X, RASTER, Keypoints, Raster
 from shardfeed.converters import adopt, convert, salvage, shard_tasks, survey
 from shardfeed.converters.report import listed_entries, noted_json, noted_lines
 from shardfeed.converters.shards.receipts import load_receipt, save_receipt
@@ -137,13 +138,33 @@ def test_the_error_names_the_field_and_the_file(flowers: Dataset, tmp_path: Path
         ({"options": {"x": float("nan")}}, "its options cannot be written as JSON"),
         ({"made_by": {"x": 1}}, "its made_by: TypeError: 1 is not text"),
         ({"rejected": {"x": -1}}, "its rejected: ValueError: -1 is not a count"),
-        ({"schema": named(5)}, "its features: TypeError: a class name is not text"),
+        ({"schema": named(5)}, "its features: TypeError: a name is not text"),
     ):
         with pytest.raises(UsageError) as caught:
             write_manifest(str(tmp_path), replace(flowers.manifest, **changes))  # type: ignore[arg-type]
         assert said in str(caught.value)
         assert caught.value.place == str(tmp_path / MANIFEST)
         assert "correct the source" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        lambda: replace(named("a", "b"), class_ids={LABEL: (1.5, 2)}),
+        lambda: replace(named("a", "b"), class_ids={LABEL: ("a", "b")}),
+        lambda: replace(named("a", "b"), class_ids={LABEL: (True, 2)}),
+        lambda: Schema({RASTER: Feature("bytes")}, raster=Raster((5, "b"))),  # type: ignore[arg-type]
+        lambda: Schema({RASTER: Feature("bytes")}, raster=Raster(("a",), class_ids=("x",))),  # type: ignore[arg-type]
+        lambda: Schema({KEYPOINT_X: Feature("float32", (None,))}, keypoints=Keypoints((1, 2))),  # type: ignore[arg-type]
+        lambda: Schema({KEYPOINT_X: Feature("float32", (None,))}, keypoints=Keypoints(("a",), ("b",))),  # type: ignore[arg-type]
+    ],
+)
+def test_names_and_ids_that_readers_could_not_use_are_refused(
+    schema: Callable[[], Schema], flowers: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError):
+        write_manifest(str(tmp_path), replace(flowers.manifest, schema=schema()))
+    assert os.listdir(tmp_path) == []
 
 
 # --- the plan of an unfinished conversion
