@@ -37,6 +37,9 @@ from in_process import OwnEngine
 from pictures import image_bytes
 from processes import until_gone
 from seaweed import seaweed
+from triton_first import load_triton_before_tensorflow
+
+load_triton_before_tensorflow()
 
 # A conversion waits for the disk some thirty times, so temporary directories are in memory where there is plenty.
 MEMORY = Path("/dev/shm")

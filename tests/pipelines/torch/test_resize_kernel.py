@@ -11,10 +11,10 @@ from shardfeed.pipelines.torch.encoded import resize_views
 
 from resize_cases import DTYPES, Views, assert_near, interpolated, made, some_views
 
-pytest.importorskip("triton", reason="Triton takes 1 GB; `make kernel` runs this file where it is installed")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 if not INTERPRETED and not torch.cuda.is_available():
     pytest.skip("TRITON_INTERPRET=1 is not set, and no GPU is visible", allow_module_level=True)
+pytest.importorskip("triton", reason="Triton takes 1 GB; `make kernel` runs this file where it is installed")
 
 from shardfeed.pipelines.torch.resize_kernel import resize_with_kernel  # noqa: E402  # it needs Triton
 
