@@ -46,13 +46,15 @@ demo: $(DEMO)
 
 # Two processes; a file's tests stay together, as they share what they made. `pytest -q` alone does it in one. If a
 # process crashes, the run ends: with loadfile, pytest-xdist would start another, give it no tests, and wait for ever.
+# `.ci/run` puts another program in the place of pytest.
 SIDE_BY_SIDE := -q -n 2 --dist loadfile --max-worker-restart 0
+PYTEST := $(BIN)/pytest
 test: $(TEST)
-	$(BIN)/pytest $(SIDE_BY_SIDE)
+	$(PYTEST) $(SIDE_BY_SIDE)
 
 # What `make test` leaves out.
 test-long: $(TEST)
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "long and not torture"
+	$(PYTEST) $(SIDE_BY_SIDE) -m "long and not torture"
 
 test-all: test test-long kernel
 

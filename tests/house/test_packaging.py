@@ -17,6 +17,7 @@ import pytest
 
 from extras_named import check_what_was_named, extras_named
 from repository import ROOT, SUPPORT
+from trees import extract_all
 
 pytestmark = pytest.mark.long
 FOLDERS = ("shardfeed", "converters", "readers", "pipelines", "tools")
@@ -51,7 +52,7 @@ def uncompiled(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (archive,) = built.glob("*.tar.gz")
     root = tmp_path_factory.mktemp("uncompiled")
     with tarfile.open(archive) as files:
-        files.extractall(root, filter="data")
+        extract_all(files, root)
     (tree,) = root.iterdir()
     run(sys.executable, "-m", "build", "--wheel", "--outdir", root / "dist", tree, CC="false", CXX="false")
     (wheel,) = (root / "dist").glob("*.whl")

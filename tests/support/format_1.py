@@ -10,6 +10,7 @@ from pathlib import Path
 import zstandard
 
 from repository import GOLDEN, ROOT
+from trees import extract_all
 
 ARCHIVE = GOLDEN / "format1.tar.zst"
 
@@ -25,7 +26,7 @@ def unpack(folder: Path) -> Path:
     """Make the dataset `format1` in a folder."""
     data = zstandard.ZstdDecompressor(dict_data=dictionary()).decompress(ARCHIVE.read_bytes())
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(folder, filter="data")
+        extract_all(archive, folder)
     return folder / "format1"
 
 

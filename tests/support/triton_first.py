@@ -1,9 +1,9 @@
-"""Load Triton before TensorFlow, in a test process that uses TensorFlow and has Triton, which comes with PyTorch for CUDA.
+"""Load Triton before TensorFlow in a test process that has both. Triton comes with PyTorch for CUDA.
 
-TensorFlow makes the names of the LLVM inside it visible to every library that is loaded later. Triton's has another
-version of LLVM inside, takes some 15,000 of TensorFlow's functions for its own, and dies of a segmentation fault while it
-is loaded. PyTorch loads Triton late, for the first optimizer or for `torch._dynamo`, so to import torch first does not
-help. In the other order each has its own, as Python keeps the names of an extension module to itself.
+TensorFlow makes the names of the LLVM inside it visible to every library that is loaded later. Triton's library has
+another version of LLVM inside; loaded later, it uses some 15,000 functions of TensorFlow's instead, and dies of a
+segmentation fault. PyTorch loads Triton late, for the first optimizer or for `torch._dynamo`, so it does not help to
+import torch first. In the other order each has its own, as Python keeps the names of an extension module to itself.
 """
 
 import importlib.util
