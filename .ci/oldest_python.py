@@ -1,7 +1,7 @@
-"""Print the oldest Python here of the oldest version that setup.cfg names, for `make PYTHON=...`; say on stderr which it is.
+"""Print the path of the oldest Python here of the oldest version that setup.cfg names; say on stderr which it is.
 
 It must be able to make environments, which Debian has in python3-venv, and have the headers of Python, in python3-dev:
-without them the compiled module is not built, and its tests would be skipped unnoticed. If there is none, it is `python3`.
+without them the compiled module is not built, and its tests are skipped. If there is none, it is `python3`.
 """
 
 import os
