@@ -17,7 +17,7 @@ SETUP = Path(__file__).parent.parent / "setup.cfg"
 
 
 def asked(*words: str | Path) -> str | None:
-    """What a program prints; None if it fails."""
+    """Run a program and return what it prints; None if it fails."""
     done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return None if done.returncode else done.stdout.strip()
 
@@ -47,7 +47,7 @@ def pythons(named: str) -> Iterator[Path]:
 
 
 def lacks(python: Path) -> str | None:
-    """What a Python lacks to run all tests."""
+    """Name what a Python lacks to run all tests."""
     folder = asked(python, "-c", "import sysconfig; print(sysconfig.get_path('include'))")
     if not folder or not Path(folder, "Python.h").is_file():
         return "Python.h is missing (Debian: python3-dev)"

@@ -62,7 +62,7 @@ print([name for name in sys.modules if name in ("triton", "tensorflow")])
 
 
 def printed(script: str, *arguments: object, folder: Path) -> str:
-    """What a program prints, run by a Python of its own."""
+    """Run a program in a process of its own, and return what it prints."""
     (folder / "program.py").write_text(script)
     words = [sys.executable, "program.py", *map(str, arguments)]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -32,16 +31,15 @@ def stand_in(folder: Path, without: str | None = None) -> Path:
 
 
 def chosen(tmp_path: Path, *folders: Path, named: str = MINOR) -> tuple[str, str]:
-    """What the script prints, and what it says, where setup.cfg names a version and PATH has these folders."""
+    """Run the script: what it prints, and what it says, where setup.cfg names a version and PATH has these folders."""
     (tmp_path / ".ci").mkdir()
     # Debian's own Python, which may be older, stays out.
     text = (ROOT / ".ci" / "oldest_python.py").read_text().replace('"/usr/bin"', "")
     (tmp_path / ".ci" / "oldest_python.py").write_text(text)
     (tmp_path / "setup.cfg").write_text(f"[options]\npython_requires = >={named}\n")
-    python3 = tmp_path / "last"
-    python3.mkdir()
-    shutil.copy(stand_in(tmp_path / "copied"), python3 / "python3")
-    environment = os.environ | {"PATH": os.pathsep.join(map(str, [*folders, python3]))}
+    python3 = stand_in(tmp_path / "z_last")
+    python3.rename(python3.with_name("python3"))
+    environment = os.environ | {"PATH": os.pathsep.join(map(str, [*folders, python3.parent]))}
     words = [sys.executable, tmp_path / ".ci" / "oldest_python.py"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.strip(), done.stderr
@@ -53,26 +51,17 @@ def headers() -> None:
         pytest.skip("the headers of this Python are not installed")
 
 
-def test_one_that_can_is_taken(tmp_path: Path) -> None:
-    python = stand_in(tmp_path / "able")
-    assert chosen(tmp_path, tmp_path / "nothing", tmp_path / "able") == (
-        str(python),
-        f"Tests run on Python {HERE}, {python}: the oldest {MINOR} here.\n",
-    )
-
-
-@pytest.mark.parametrize("without", ["venv", "headers"])
-def test_one_that_cannot_is_named_and_passed_over(tmp_path: Path, without: str) -> None:
-    unable = stand_in(tmp_path / "a_unable", without)
-    python, said = chosen(tmp_path, unable.parent)
-    assert python == str(tmp_path / "last" / "python3")
-    assert said.startswith(f"Not Python {HERE} in {unable}: ")
-
-
-def test_what_does_not_run_is_no_python(tmp_path: Path) -> None:
-    broken = stand_in(tmp_path / "broken", "anything")
-    python, said = chosen(tmp_path, broken.parent)
-    assert (python, str(broken) in said) == (str(tmp_path / "last" / "python3"), False)
+def test_the_first_that_can_is_taken(tmp_path: Path) -> None:
+    """Each that cannot is named with what it lacks, and what does not run is no Python."""
+    able = stand_in(tmp_path / "z_able")
+    unable = [stand_in(tmp_path / f"a_{name}", name) for name in ("headers", "venv", "anything")]
+    python, said = chosen(tmp_path, able.parent, *(path.parent for path in unable), tmp_path / "not_there")
+    assert python == str(able)
+    assert said.splitlines() == [
+        f"Not Python {HERE} in {unable[0]}: Python.h is missing (Debian: python3-dev).",
+        f"Not Python {HERE} in {unable[1]}: it makes no environments (Debian: python3-venv).",
+        f"Tests run on Python {HERE}, {able}: the oldest {MINOR} here.",
+    ]
 
 
 def test_without_one_it_is_python3_and_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `.ci/run` runs again, by real runs of pytest over made-up tests: one that is unstable must not cost a day."""
+"""Failed tests that `.ci/run` runs again, by real runs of pytest over made-up tests."""
 
 import os
 import subprocess
