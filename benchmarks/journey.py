@@ -38,7 +38,7 @@ ONLY_IN_WORKERS = (
     "converters/engines/worker.py",
     "shardfeed/processes.py",
 )
-HANDS_ON = "shardfeed/declared.py"  # checks the arguments of public functions, and calls these
+HANDS_ON = ("shardfeed/declared.py", "shardfeed/shapes.py")  # check the arguments of public functions, and call these
 
 
 def ours(file: str) -> str:
@@ -76,9 +76,9 @@ class Journey:
                 return
             self.functions.add((name(code), code.co_name, code.co_firstlineno))
             caller = frame.f_back
-            while caller and name(caller.f_code) in ("", HANDS_ON):
+            while caller and name(caller.f_code) in ("", *HANDS_ON):
                 caller = caller.f_back
-            if caller and name(code) not in (HANDS_ON, name(caller.f_code)):
+            if caller and name(code) not in (*HANDS_ON, name(caller.f_code)):
                 self.hops += 1
                 self.calls.setdefault(name(caller.f_code), set()).add(name(code))
 

@@ -1,7 +1,6 @@
 """Checks of the arguments of training pipelines, for TensorFlow and for PyTorch."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,6 +15,7 @@ from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
+from shardfeed.user_warnings import warn_user
 
 Size = Side | Shape
 Channels = Literal[1, 3]
@@ -114,17 +114,16 @@ def image_or_transform(
     Raises UsageError unless exactly one of the two is given, and unless `label` is one number per record, or tags.
     """
     if transform is None and (image_size is not None or sized):
-        return *images_and_labels(samples, label, stacklevel=6), labelled(image_size)
+        return *images_and_labels(samples, label), labelled(image_size)
     if transform is not None and image_size is None:
         return samples, None, transform
     raise UsageError("image_size, transform", "expected exactly one of them")
 
 
-def images_and_labels(samples: S, label: str, *, stacklevel: int = 5, texts: bool = False) -> tuple[S, list[str]]:
+def images_and_labels(samples: S, label: str, *, texts: bool = False) -> tuple[S, list[str]]:
     """Return the samples with a label, and the features that `labelled` needs.
 
-    With `texts`, `label` may also be bytes, and all samples are kept. `stacklevel` is that of the function that warns,
-    so that a warning names the line of the user's call.
+    With `texts`, `label` may also be bytes, and all samples are kept.
 
     Raises UsageError as `image_and_label_keys` does.
     """
@@ -133,13 +132,13 @@ def images_and_labels(samples: S, label: str, *, stacklevel: int = 5, texts: boo
     if texts:
         return samples, keys
     if isinstance(samples, Mixture):
-        made = replace(samples, parts=tuple(_with_number(part, label, stacklevel + 1) for part in samples.parts))
+        made = replace(samples, parts=tuple(_with_number(part, label) for part in samples.parts))
     elif isinstance(samples, Split):
-        made = _with_number(samples, label, stacklevel)
+        made = _with_number(samples, label)
     return made, keys
 
 
-def _with_number(split: Split, label: str, stacklevel: int) -> Split:
+def _with_number(split: Split, label: str) -> Split:
     """Select the samples whose `label` is not NaN, which marks a missing number; a warning counts the others.
 
     Raises UsageError if no sample has a number.
@@ -152,7 +151,7 @@ def _with_number(split: Split, label: str, stacklevel: int) -> Split:
     problem = f"{np.sum(~known)} of {len(split)} samples of split {split.name} have no number in {escape(label)}"
     if not known.any():
         raise UsageError("label", problem, "give the key of another feature")
-    warnings.warn(f"left out: {problem}", RuntimeWarning, stacklevel=stacklevel)
+    warn_user(f"left out: {problem}", RuntimeWarning)
     return split.select(known)
 
 

@@ -459,7 +459,7 @@ def _parts(
             remedy = f"add {label!r} to features, or leave features and targets out"
             raise UsageError("label", "is for batches of (images, labels), and these are dicts", remedy)
         return samples, _Parts(samples.schema, crop, None, features or (), targets)
-    samples, _ = images_and_labels(samples, label, stacklevel=6)
+    samples, _ = images_and_labels(samples, label)
     return samples, _Parts(samples.schema, crop, label, (), ())
 
 

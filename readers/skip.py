@@ -5,7 +5,6 @@ makes a dataset without them.
 """
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from shardfeed.declared import Natural, checked
 from shardfeed.errors import IntegrityError, RecordError
+from shardfeed.user_warnings import warn_user
 
 
 @checked
@@ -64,7 +64,7 @@ class Skip:
                 ) from error
             self._found[error.place] = error
             number = len(self._found)
-        warnings.warn(f"left out, {number} of at most {self.limit}: {error}", RuntimeWarning, stacklevel=2)
+        warn_user(f"left out, {number} of at most {self.limit}: {error}", RuntimeWarning)
 
 
 SkipLike = Annotated[Skip, "damaged=Skip(10) leaves out up to 10"]

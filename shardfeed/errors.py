@@ -11,10 +11,12 @@ A message names arguments as the caller wrote them: `argument("max_bad", 8)` rea
 import operator
 import os
 import re
+import reprlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 __all__ = [
@@ -54,6 +56,8 @@ _PASSWORD = re.compile(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@")
 _QUERY = re.compile(r"(https?://(?:[^\s'\"`]*?|[^?]*?(?=\?))|://[^?#;]*?(?=[?#;]\S*=))[?#;][^\s'\"`]+", re.IGNORECASE)
 
 _LONGEST = 20_000  # characters of a text from outside that a message shows
+_LONGEST_VALUE = 100  # characters of a value that a message shows
+_LARGEST_SHOWN = 2000  # bits of an integer that a message shows in digits: Python refuses to write very long ones
 
 # An argument in a message: its name, how Python writes it, what follows the flag. Text from outside has none of these
 # characters: `escape` writes them as \\ue000.
@@ -71,11 +75,11 @@ def argument(name: str, value: object = None, *, python: str = "", typed: str = 
     `python`: the text to show instead of `name=value`. `typed`: the text to show after the flag instead of the value.
     True is shown as the flag alone, False as the flag with `no-`.
     """
-    shown = python or (name if value is None else f"{name}={value!r}")
+    in_python = python or (name if value is None else f"{name}={value!r}")
     if isinstance(value, bool):
         name, value = (name if value else f"no_{name}"), None
     after = typed or ("" if value is None else shlex.quote(str(value)))
-    return f"\ue000{name}\ue001{shown}\ue001{after}\ue002"
+    return f"\ue000{name}\ue001{in_python}\ue001{after}\ue002"
 
 
 def _format_arguments(text: str, flags: Mapping[str, str]) -> str:
@@ -130,6 +134,62 @@ def escape(text: object) -> str:
     )
 
 
+def shown(value: object) -> str:
+    """Format any value for a message, as Python writes it: one printable line of about 100 characters at most.
+
+    Of long lists and texts, only the beginning is read. An object may be anybody's: one that cannot be shown is named
+    by its class.
+    """
+    try:
+        text = " ".join(_BEGINNINGS.repr(value).split())
+    except Exception:  # of its own __repr__, or because lists are nested too deep
+        text = f"<{type(value).__name__} object>"
+    text = "".join(c if c.isprintable() else escape(c) for c in text)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+class _Beginnings(reprlib.Repr):
+    """Format values as `repr` does, without what a message would cut off, however long, deep or large they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 10
+        self.maxtuple = self.maxlist = self.maxarray = self.maxdict = _LONGEST_VALUE
+        self.maxset = self.maxfrozenset = self.maxdeque = _LONGEST_VALUE
+        self.maxother = 10 * _LONGEST_VALUE
+
+    def repr_str(self, x: str, level: int) -> str:
+        del level
+        return repr(x[: 2 * _LONGEST_VALUE])
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        del level
+        return repr(x[: 2 * _LONGEST_VALUE])
+
+    def repr_bytearray(self, x: bytearray, level: int) -> str:
+        del level
+        return repr(x[: 2 * _LONGEST_VALUE])
+
+    def repr_int(self, x: int, level: int) -> str:
+        del level
+        if x.bit_length() > _LARGEST_SHOWN:
+            return f"{'-' if x < 0 else ''}an integer of {x.bit_length():,} bits"
+        return repr(x)
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if level <= 0:
+            return "{...}"
+        first = islice(x.items(), self.maxdict)
+        return f"{{{', '.join(f'{self.repr1(key, level - 1)}: {self.repr1(each, level - 1)}' for key, each in first)}}}"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        del level
+        return repr(x)
+
+
+_BEGINNINGS = _Beginnings()
+
+
 class ShardfeedError(Exception):
     """Base class of all errors. `place` is a path, a shard and record, a line and column, or an argument's name.
 
@@ -155,8 +215,8 @@ class ShardfeedError(Exception):
     def format_message(self, flags: Mapping[str, str]) -> str:
         """Return the message as one line; `flags`: name of an argument in Python -> its flag on the command line."""
         place, problem, remedy = (_format_arguments(part, flags) for part in self.args)
-        shown = flags.get(place) if self._place_may_be_argument else None
-        line = f"{shown or escape(place)}: {problem}"
+        flag = flags.get(place) if self._place_may_be_argument else None
+        line = f"{flag or escape(place)}: {problem}"
         return f"{line}; {remedy}" if remedy else line
 
 
@@ -266,7 +326,7 @@ def at_least(place: str, value: Any, least: int, most: int | None = None) -> int
         number = least - 1
     if number < least or (most is not None and number > most):
         expected = f"of at least {least}" if most is None else f"from {least} to {most:,}"
-        raise UsageError(place, f"got {value!r}, expected an integer {expected}")
+        raise UsageError(place, f"got {shown(value)}, expected an integer {expected}")
     return number
 
 

@@ -3,11 +3,11 @@
 Ask only where ours have no such name or recognise nothing: it takes up to a tenth of a second.
 """
 
-import warnings
 from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from shardfeed.errors import UsageError, escape
+from shardfeed.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -59,13 +59,13 @@ def installed(kind: Kind, ours: Container[str]) -> dict[str, Plugin]:
             try:
                 points += one.entry_points.select(group=group)
             except Exception as error:
-                warnings.warn(f"entry points of {one.name} {one.version} cannot be read: {error}", stacklevel=2)
+                warn_user(f"entry points of {one.name} {one.version} cannot be read: {error}")
     found: dict[str, Plugin] = {}
     for point in sorted(points, key=lambda point: point.name):
         of_name = Plugin(kind, point.name, [point])
         if point.name in ours:
             problem = f"is not used: shardfeed has a {kind} of this name"
-            warnings.warn(f"the {kind} {point.name!r} of {of_name.packages} {problem}", stacklevel=2)
+            warn_user(f"the {kind} {point.name!r} of {of_name.packages} {problem}")
         else:
             found.setdefault(point.name, of_name._replace(points=[])).points.append(point)
     return found

@@ -12,7 +12,6 @@ import os
 import secrets
 import sys
 import time
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +32,7 @@ from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLos
 from shardfeed.ray_cluster import Cluster, check_address
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 from shardfeed.storage.storage import is_address
+from shardfeed.user_warnings import warn_user
 
 _LOOK = 1.0  # seconds between looks at the cluster and at how far the writers are
 _ROOM = 30.0  # seconds without any writer until the reason is printed
@@ -200,7 +200,7 @@ class RayEngine:
             self._began = now
         elif now - self._began > _ROOM:
             self._began = float("inf")  # once, until there is a writer
-            warnings.warn("the Ray cluster has no free CPU for a worker yet; waiting", RuntimeWarning, stacklevel=2)
+            warn_user("the Ray cluster has no free CPU for a worker yet; waiting", RuntimeWarning)
         for writer in self._writers:
             if writer.asked is not None and ray.wait([writer.asked], timeout=0)[0]:
                 with suppress(RayError):  # its answer about the shard will report it

@@ -1,7 +1,6 @@
 """Forecast of the disk space of a dataset, made before the first image is converted: hours later is too late."""
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import partial
@@ -21,6 +20,7 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256
 from shardfeed.storage.local import free_space
 from shardfeed.storage.storage import LOCAL, sizes_by_name
 from shardfeed.text import number
+from shardfeed.user_warnings import warn_user
 
 MOST_BYTES = 256_000_000  # of a shard: long enough to read sequentially, short enough to redo after a crash
 # A shard is what one process works at, so a small dataset has several too: enough for the cores of most machines, but
@@ -163,10 +163,10 @@ def check_space(forecast: Forecast, out: str, begun: str) -> None:
         problem = f"{forecast.images} images need {needed} bytes of disk, {free.size} are free in {escape(where)}"
         if forecast.exact:
             raise StorageError(out, problem, "free some, choose a smaller size, or store files instead of raw pixels")
-        warnings.warn(f"{escape(out)}: by a forecast {problem}", SpaceWarning, stacklevel=3)
+        warn_user(f"{escape(out)}: by a forecast {problem}", SpaceWarning)
     elif free.files is not None and files > free.files:
         problem = f"{files} files are needed, {free.files} (inodes) are free in {escape(where)}"
-        warnings.warn(f"{escape(out)}: {problem}", SpaceWarning, stacklevel=3)
+        warn_user(f"{escape(out)}: {problem}", SpaceWarning)
 
 
 def _finished(directory: str) -> list[int]:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -32,6 +31,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.storage import is_address
+from shardfeed.user_warnings import warn_user
 
 _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
@@ -330,7 +330,7 @@ def _of_packages(look: Look, values: Mapping[str, Any]) -> Sequence[tuple[Reader
                 evidence = one.recognise(look, values)
             except Exception as error:
                 problem = f"is not used: {type(error).__name__}: {error}"
-                warnings.warn(f"the reader {one.name!r} of {package} {problem}", stacklevel=2)
+                warn_user(f"the reader {one.name!r} of {package} {problem}")
                 continue
             if evidence is not None and not evidence.missing:
                 fits.append((one, evidence))

@@ -1,7 +1,6 @@
 """Interface of a reader; the one list of readers, and the list of known file types that are not read."""
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from shardfeed.converters.sources.options import (
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError
 from shardfeed.plugins import Plugin, installed
+from shardfeed.user_warnings import warn_user
 
 
 class ReaderModule(Protocol):
@@ -293,7 +293,7 @@ def installed_readers() -> Iterator[tuple[Reader, str]]:
         try:
             yield _load(plugin), plugin.packages
         except UsageError as error:
-            warnings.warn(str(error), stacklevel=2)
+            warn_user(str(error))
 
 
 def _load(plugin: Plugin) -> Reader:

@@ -14,7 +14,6 @@ import json
 import os
 import sys
 import time
-import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -36,6 +35,7 @@ from shardfeed.storage.local import built, discard, hidden_sibling, locked, make
 from shardfeed.storage.objects import ObjectStorage
 from shardfeed.storage.storage import LOCAL, LocalStorage, sizes_by_name
 from shardfeed.text import byte_size, size_text, some
+from shardfeed.user_warnings import warn_user
 
 CACHE_VERSION = 1  # part of a cache's name: increased by a release that writes other bytes
 
@@ -215,7 +215,7 @@ def _build(directory: str, plan: CopyPlan) -> Copy:
             problem = f"the cache is damaged: {error.problem}; and {some(others)} in it are not its own"
             raise StorageError(directory, problem, "move them elsewhere, and run the same command again") from None
         problem = f"the cache {escape(directory)} is damaged: {error.problem}; it is made again"
-        warnings.warn(problem, RuntimeWarning, stacklevel=5)  # where `cached` was called
+        warn_user(problem, RuntimeWarning)
         # Moved away by one rename, since half of it might look valid; and removed before free space is measured.
         discard(directory, hidden_sibling(directory, "building"))
     sizes = record_sizes(plan)

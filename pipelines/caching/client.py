@@ -19,7 +19,6 @@ import tempfile
 import threading
 import time
 import uuid
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,7 @@ from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
 from shardfeed.storage.local import open_own, storage_error
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
+from shardfeed.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from shardfeed.pipelines.caching.own_reader import OwnReader
@@ -388,7 +388,7 @@ def _warn_of_requests(split: Split, order: Order) -> None:
         f"{requests * _USD_PER_REQUEST:.2f} USD at {1e6 * _USD_PER_REQUEST:.2f} USD per million, and S3 answers 5,500 "
         f"per second and prefix. Fewer: {blocks}cached(split, Cache(DIR, limit=...))"
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=5)
+    warn_user(message, RuntimeWarning)
 
 
 def _of_a_url(storage: Storage) -> bool:

@@ -10,7 +10,6 @@ to Ray, which take a millisecond or two per batch.
 
 import time
 import traceback
-import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.prefetch.prefetcher import ThreadWorkers
 from shardfeed.pipelines.prefetch.producers import Ended, Failure, Item, Worker, Yielded, items_of, portable
 from shardfeed.ray_cluster import Cluster
+from shardfeed.user_warnings import warn_user
 
 _TRIES = 3  # consecutive losses, without a batch in between, before giving up
 _LOOK = 0.1  # seconds between checks whether all was stopped
@@ -140,7 +140,7 @@ class ActorWorkers(ThreadWorkers):
         if losses > _TRIES:
             raise WorkerLostError(place, f"its actor was lost {losses} times in a row, last by {why}")
         message = f"{place}: its actor was lost after {got} batches, another actor repeats them ({why})"
-        warnings.warn(message, RuntimeWarning, stacklevel=1)
+        warn_user(message, RuntimeWarning)
         ray.kill(self._actors[number])
         self._start_actor(number)
 

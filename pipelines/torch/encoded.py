@@ -7,7 +7,6 @@ from other loaders.
 """
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -26,6 +25,7 @@ from shardfeed.pipelines.geometry import Crop, cropped
 from shardfeed.pipelines.torch.shared_images import tensor_of
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED
+from shardfeed.user_warnings import warn_user
 
 _TORCHCODEC = (0, 17)  # the first that waits for its stream: docs/design/012-batches.md
 DECODED = 256 << 20  # bytes of decoded images at once on a device; a batch with more is decoded in parts
@@ -152,7 +152,7 @@ def _decoded(jpegs: Sequence[torch.Tensor], device: torch.device) -> list[torch.
         if len(jpegs) > 1:  # one is refused: which?
             return [image for jpeg in jpegs for image in _decoded([jpeg], device)]
         text = f"an image that the GPU's JPEG decoder refuses is decoded on the CPU: {error}"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warn_user(text, RuntimeWarning)
         return [_by_libjpeg(jpegs[0]).to(device)]
 
 

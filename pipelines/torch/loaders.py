@@ -339,7 +339,7 @@ def _prepared(
     assert label is not None
     if image_transform is not None and not isinstance(image_transform, GeometricTransform):
         check_image_transform(image_transform)  # first: one with boxes tells more than that there is no label
-    samples, keys = images_and_labels(samples, label, stacklevel=6, texts=texts)
+    samples, keys = images_and_labels(samples, label, texts=texts)
     number = Label.of(schema, label)
     if size is not None:
         return samples, keys, ImageAndLabel(crop(size), number)

@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, even_cuts, ranks_of_environment
 from shardfeed.pipelines.torch.samples import Key, StepKeys
+from shardfeed.user_warnings import warn_user
 
 
 def check_unchanged(made_for: Ranks) -> None:
@@ -56,7 +56,7 @@ def _warn_of_mesh(ranks: Ranks) -> None:
             f"a device mesh has the dimensions {', '.join(names)}; each of {ranks.ranks} processes gets other samples"
         )
         remedy = "give ranks=Ranks.of_mesh(mesh[...]) with the dimensions that divide the data"
-        warnings.warn(f"ranks: {problem}; {remedy}", RuntimeWarning, stacklevel=5)
+        warn_user(f"ranks: {problem}; {remedy}", RuntimeWarning)
 
 
 def state_entry(state: Any, key: str) -> Any:
@@ -210,7 +210,7 @@ class Steps(SharedSteps):
             raise UsageError("set_epoch", problem, f"call set_epoch({following}) on the loader that you iterate over")
         if self._begun is not None and epoch <= self._begun:
             problem = f"set_epoch: epoch {epoch} has begun before, and its samples and crops come again"
-            warnings.warn(f"{problem}; after a restart or a break, set_epoch({following}) goes on", RuntimeWarning, 3)
+            warn_user(f"{problem}; after a restart or a break, set_epoch({following}) goes on", RuntimeWarning)
         if not (fresh and epoch == following):
             self.step, self._begun, self.moved = epoch * len(self), None, True
 
