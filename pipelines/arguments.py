@@ -1,14 +1,14 @@
 """Checks of the arguments of training pipelines, for TensorFlow and for PyTorch."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, escape, shown
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
@@ -69,6 +69,19 @@ def check_label(label: str | None) -> None:
         raise UsageError("label", "got None, which is for views", "give a key")
 
 
+def check_record(name: str, record: Any) -> None:
+    """Raise UsageError unless it is the record of a sample with an image."""
+    if not isinstance(record, Mapping):
+        raise UsageError(name, f"got {shown(record)}, expected a record", "give one of split[i]")
+    encoded = record.get(ENCODED)
+    if not isinstance(encoded, bytes | bytearray | memoryview):
+        problem = f"got {shown(encoded)} as its {ENCODED!r}, expected the bytes of an image"
+        raise UsageError(name, problem, "give one of split[i]")
+
+
+ImageRecord = Annotated[Mapping[str, Any], check_record]
+
+
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function accepts this number of arguments; True if its signature is unknown."""
     called = getattr(function, "forward", function)  # of PyTorch's modules, as their __call__ takes anything
@@ -85,7 +98,7 @@ def check_transforms(transform: Any, batch_transform: Any) -> None:
     """Raise UsageError unless each function accepts features, or a batch, and a seed. None: not provided."""
     for place, given, what in (("transform", transform, "features"), ("batch_transform", batch_transform, "batch")):
         if given is not None and not (callable(given) and takes(given, 2)):
-            problem = f"got {given!r}, expected a function of two arguments"
+            problem = f"got {shown(given)}, expected a function of two arguments"
             raise UsageError(place, problem, f"{place}({what}, seed)")
 
 

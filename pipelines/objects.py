@@ -172,6 +172,8 @@ def multi_hot(labels: Sequence[int] | np.ndarray, classes: int) -> np.ndarray:
     """
     hot = np.zeros(classes, np.float32)
     numbers = np.asarray(labels, np.int64)
+    if numbers.ndim != 1:
+        raise UsageError("labels", f"got an array of shape {numbers.shape}, expected integers [n]")
     wrong = numbers[(numbers < 0) | (numbers >= classes)]
     if len(wrong):
         raise IntegrityError("multi_hot", f"got the label {wrong[0]}, expected 0 to {classes - 1}")

@@ -1,17 +1,21 @@
 """Record how long each step of a training run waited for its batch."""
 
+import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from shardfeed.errors import UsageError, needing_extra
+from shardfeed.declared import Count, Range, checked
+from shardfeed.errors import UsageError, escape, needing_extra
 from shardfeed.storage.local import disk_errors
 
 if TYPE_CHECKING:
     import keras
+
+Seconds = Annotated[float, Range(0, 2**63)]  # of a clock
 
 NO_WAIT = 0.02  # share of the time spent waiting below which a step does not count as waiting
 _WINDOW = 100  # steps over which a share is taken
@@ -48,6 +52,7 @@ class WaitRecorder:
         since = self.since()
         return text if since is None else f"{text}; waiting since step {since:,}"
 
+    @checked
     def watch(self, batches: Any) -> Any:
         """Return the same batches, and record the wait for each batch.
 
@@ -84,8 +89,12 @@ class WaitRecorder:
         options.experimental_optimization.inject_prefetch = False  # otherwise prefetching would wait, not the step
         return watched.with_options(options)
 
-    def record(self, asked: float, came: float) -> None:
-        """Record a batch requested and received at these times, in seconds; for loops that cannot use `watch`."""
+    @checked
+    def record(self, asked: Seconds, came: Seconds) -> None:
+        """Record a batch requested and received at these times, in seconds; for loops that cannot use `watch`.
+
+        Raises UsageError unless both are numbers of at least 0.
+        """
         self._asked.append(asked)
         self._came.append(came)
 
@@ -94,8 +103,12 @@ class WaitRecorder:
         """The wait of each step in milliseconds, float64 [steps]."""
         return (np.array(self._came) - np.array(self._asked)) * 1e3
 
-    def share(self, last: int | None = None) -> float:
-        """Compute the fraction of the time spent waiting, 0 to 1: in the whole run, or in its `last` steps."""
+    @checked
+    def share(self, last: Count | None = None) -> float:
+        """Compute the fraction of the time spent waiting, 0 to 1: in the whole run, or in its `last` steps.
+
+        Raises UsageError unless `last` is an integer of at least 1.
+        """
         asked, came = (np.array(times[-(last or 0) :]) for times in (self._asked, self._came))
         spent = came[-1] - asked[0] if len(came) else 0.0
         return float((came - asked).sum() / spent) if spent > 0 else 0.0
@@ -131,14 +144,21 @@ class WaitRecorder:
         recorder = self
         return Waiting()
 
-    def plot(self, path: str) -> None:
-        """Draw the waits as an image, PNG unless the name has a different extension. Raises StorageError.
+    @checked
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the waits as an image, PNG unless the name has a different extension.
 
-        Needs matplotlib.
+        Raises UsageError for an extension that matplotlib does not write, StorageError if the file cannot be written,
+        MissingExtraError if matplotlib is not installed.
         """
         with needing_extra("bench"):
+            from matplotlib.backend_bases import FigureCanvasBase
             from matplotlib.figure import Figure
 
+        ending = os.path.splitext(os.fspath(path))[1][1:].lower()
+        endings = FigureCanvasBase.get_supported_filetypes()
+        if ending and ending not in endings:
+            raise UsageError("path", f"got the extension {escape(ending)!r}, expected one of {', '.join(endings)}")
         figure = Figure(figsize=(8, 3.6), dpi=110, layout="constrained")
         axis = figure.subplots()
         draw_waits(axis, self.waits_ms)

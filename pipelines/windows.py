@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from shardfeed.declared import Int64, check
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import hashed
 
@@ -40,6 +41,17 @@ class SampleSeed(int):
 
     uniform: np.ndarray
     shape: tuple[int, int] | None = None
+
+
+def own_seed(seed: int) -> SampleSeed:
+    """The seed of a sample as loaders pass it to a transform; any other seed, as a user gives one, is made one.
+
+    Raises UsageError unless it is an integer that int64 can hold.
+    """
+    if isinstance(seed, SampleSeed):
+        return seed
+    check("seed", seed, Int64)
+    return sample_seeds(np.array([[int(seed), 0]], np.int64))[0]
 
 
 def sample_seeds(seeds: np.ndarray, shape: tuple[int, int] | None = None) -> list[SampleSeed]:

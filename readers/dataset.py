@@ -7,7 +7,7 @@ from io import UnsupportedOperation
 from typing import Any
 
 from shardfeed.declared import checked
-from shardfeed.errors import IntegrityError, SplitError, escape
+from shardfeed.errors import IntegrityError, SplitError, escape, shown
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.notebook import dataset_html
@@ -56,9 +56,9 @@ class Dataset(Mapping[str, Split]):
         return self.manifest.schema.main_class_names
 
     def __getitem__(self, name: str) -> Split:
-        if name not in self._splits:
+        if name not in self:
             names = ", ".join(map(repr, in_usual_order(self)))
-            raise SplitError(self.directory, f"no split {name!r}", f"it has {names}")
+            raise SplitError(self.directory, f"no split {shown(name)}", f"it has {names}")
         return self._splits[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -68,7 +68,7 @@ class Dataset(Mapping[str, Split]):
         return len(self._splits)
 
     def __contains__(self, name: object) -> bool:  # Mapping's default catches KeyError from a formatted message
-        return name in self._splits
+        return isinstance(name, str) and name in self._splits
 
     _repr_html_ = dataset_html
 

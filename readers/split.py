@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shardfeed.declared import checked
-from shardfeed.errors import IntegrityError, RecordError, UsageError, escape
+from shardfeed.errors import IntegrityError, RecordError, UsageError, escape, shown
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
@@ -36,9 +36,9 @@ def _check_selection(name: str, which: Any) -> None:
         if (isinstance(which, Sequence) or hasattr(which, "__array__")) and not isinstance(which, str | bytes):
             np.asarray(which)
             return
-    except ValueError:  # lists of different lengths
+    except (ValueError, OverflowError, RecursionError):  # lists of different lengths, or of too many levels
         pass
-    raise UsageError(name, f"got {repr(which)[:100]}, expected a bool mask, or integers")
+    raise UsageError(name, f"got {shown(which)}, expected a bool mask, or integers")
 
 
 # Methods for pipelines, which completion does not offer; `index` and `count` would read every record.
@@ -156,8 +156,7 @@ class Split(Sequence[Record]):
     def __getitem__(self, index: slice) -> "Split": ...
     def __getitem__(self, index: Any) -> "Record | Split":
         if isinstance(index, slice):
-            cut = slice(self._number(index.start), self._number(index.stop), index.step)
-            return self._view(self._places[cut])
+            return self._view(self._places[self._cut(index)])
         return self._parsed(self.payload(index), index)
 
     def _parsed(self, payload: bytes, index: int) -> Record:
@@ -166,6 +165,15 @@ class Split(Sequence[Record]):
             return checked_record(decode(payload), self.schema)
         except IntegrityError as error:  # the CRC is right but the content is not: name the record
             raise RecordError(self.where(index), error.problem, error.remedy) from None
+
+    def _cut(self, part: slice) -> slice:
+        """A slice in samples. Raises UsageError unless it has integers, or shares as its bounds."""
+        cut = slice(self._number(part.start), self._number(part.stop), part.step)
+        try:
+            cut.indices(len(self))
+        except (TypeError, ValueError) as error:
+            raise UsageError("index", f"got {shown(part)}: {error}", "give integers, or shares within 0..1") from None
+        return cut
 
     def _number(self, bound: Any) -> Any:
         """A bound of a slice in samples: a float is a share of the view."""
@@ -230,7 +238,7 @@ class Split(Sequence[Record]):
         except IndexError:
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
         except TypeError:
-            raise UsageError("index", f"got {index!r}, expected an integer") from None
+            raise UsageError("index", f"got {shown(index)}, expected an integer") from None
 
     def where(self, index: int) -> str:
         """Return the location of the sample at `index` as error messages show it: shard file, record number and offset.

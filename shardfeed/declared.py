@@ -17,12 +17,12 @@ from typing import Annotated, Any, ParamSpec, TypeVar, Union, Unpack, get_args, 
 import numpy as np
 
 from shardfeed.errors import ShardfeedError, UsageError, shown
-from shardfeed.shapes import ArgumentShape, ListOf, OneOf, Range, plain_number, shape_of
+from shardfeed.shapes import ArgumentShape, ListOf, OneOf, Range, plain_number, shape_of, takes_anything
 from shardfeed.typed import Option, Typed, assignments, named_once, typed
 
 __all__ = [
-    "Count", "Fraction", "Natural", "Option", "Positive", "Range", "Seed", "Step", "Typed", "assignments", "check",
-    "checked", "declared_hints", "named_once", "taking", "typed",
+    "Count", "Fraction", "Int64", "Natural", "Option", "Positive", "Range", "Seed", "Step", "Typed", "assignments",
+    "check", "checked", "declared_hints", "named_once", "taking", "typed",
 ]  # fmt: skip
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -36,6 +36,7 @@ Count = Annotated[int, Range(1, 2**63 - 1)]  # as arrays count
 Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
 Step = Annotated[int, Range(0, 2**63 - 1)]
+Int64 = Annotated[int, Range(-(2**63), 2**63 - 1)]  # as records and arrays have them
 
 _NO_COLUMNS = 13  # the kind of an entry in a code's table of lines that has a line only: see CPython's locations.md
 
@@ -165,7 +166,7 @@ def _element_read_once(shape: ArgumentShape) -> ArgumentShape | None:
     """The shape of the elements, of a type that admits values that can be read only once, unless they may be any."""
     shapes = shape.shapes if isinstance(shape, OneOf) else (shape,)
     elements = (each.element for each in shapes if isinstance(each, ListOf) and each.once)
-    return next((element for element in elements if element.words != "Any"), None)
+    return next((element for element in elements if not takes_anything(element)), None)
 
 
 @cache

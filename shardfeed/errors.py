@@ -62,6 +62,7 @@ _LARGEST_SHOWN = 2000  # bits of an integer that a message shows in digits: Pyth
 # An argument in a message: its name, how Python writes it, what follows the flag. Text from outside has none of these
 # characters: `escape` writes them as \\ue000.
 _ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
+_MARKS = "\ue000\ue001\ue002"
 
 
 def without_secrets(text: str) -> str:
@@ -134,6 +135,13 @@ def escape(text: object) -> str:
     )
 
 
+def on_one_line(text: str) -> str:
+    """Escape what is not printable in a message; the names of arguments stay marked."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _MARKS else escape(c) for c in " ".join(text.split("\n")))
+
+
 def shown(value: object) -> str:
     """Format any value for a message, as Python writes it: one printable line of about 100 characters at most.
 
@@ -203,7 +211,7 @@ class ShardfeedError(Exception):
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
         place = name_text(place) if isinstance(place, bytes) else str(place)
-        Exception.__init__(self, *map(without_secrets, (place, problem, remedy)))
+        Exception.__init__(self, *map(without_secrets, (place, on_one_line(problem), on_one_line(remedy))))
         self.place, self.problem, self.remedy = (_format_arguments(part, {}) for part in self.args)
 
     def __str__(self) -> str:

@@ -21,6 +21,7 @@ from shardfeed.errors import shown
 _LISTS = (Sequence, Collection, Iterable)
 _UNCHANGED = {int, float, str, bool, NoneType}  # types of values that are passed on as they are
 _LONGEST_NAME = 255  # bytes, of a file or a folder
+_ANY = "a value"
 _NAMES = {bool: "True or False", str: "text", NoneType: "None"}
 
 
@@ -76,7 +77,7 @@ class ArgumentShape:
 class Anything(ArgumentShape):
     """Any value: what cannot be compared, too, such as a protocol that only type checkers know."""
 
-    def __init__(self, words: str = "Any") -> None:
+    def __init__(self, words: str = _ANY) -> None:
         self.words = words
 
     def admits(self, value: Any) -> bool:
@@ -172,7 +173,7 @@ class InRange(ArgumentShape):
         self.limits = limits
         self.words = f"{number.words} of at least {limits.least}"
         if limits.most is not None:
-            self.words = f"{number.words} from {limits.least} to {limits.most:,}"
+            self.words = f"{number.words} from {limits.least:,} to {limits.most:,}"
 
     def admits(self, value: Any) -> bool:
         if not self.number.admits(value):
@@ -303,7 +304,7 @@ class ListOf(ArgumentShape):
         self.ordered = kind is Sequence
         self.once = kind is Iterable
         self.converts = self.ordered
-        self.words = "a list" if element.words == "Any" else f"a list of {several(element)}"
+        self.words = "a list" if takes_anything(element) else f"a list of {several(element)}"
 
     def admits(self, value: Any) -> bool:
         if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
@@ -357,6 +358,11 @@ class OneOf(ArgumentShape):
 
     def fault_inside(self, value: Any) -> str:
         return next(filter(None, (shape.fault_inside(value) for shape in self.shapes)), "")
+
+
+def takes_anything(shape: ArgumentShape) -> bool:
+    """Whether a shape admits whatever it is."""
+    return shape.words == _ANY
 
 
 def is_empty(value: Any) -> bool:

@@ -37,7 +37,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import info_of
 from shardfeed.declared import Typed, checked
-from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape
+from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, escape, shown
 from shardfeed.formats.registry import FORMATS
 from shardfeed.free_space import room_in
 from shardfeed.readers.dataset import Dataset
@@ -160,7 +160,7 @@ def shard_remedy(to: str) -> str:
 
 def _check_form(name: str, to: Any) -> None:
     if not isinstance(to, str) or to not in EXPORT_FORMATS:
-        problem = f"got {to!r}, expected one of {', '.join(get_args(To))}"
+        problem = f"got {shown(to)}, expected one of {', '.join(get_args(To))}"
         raise UsageError(name, problem, shard_remedy(to) if isinstance(to, str) else "")
 
 

@@ -304,7 +304,9 @@ def _shown(value: Any) -> str:
 
 def _remedy(feature: Feature, value: Any) -> str:
     if isinstance(value, str):
-        return "encode it: .encode()"
+        if feature.dtype == "bytes":
+            return "encode it: .encode()"
+        return f"make a number of it: {_expected(feature)}(TEXT)"
     if isinstance(value, np.ndarray) and not feature.scalar:
         flat = value.ndim == len(feature.shape)
         return ".tolist() makes a list of it" if flat else f"flatten it, or give it Feature(shape={value.shape})"

@@ -126,7 +126,7 @@ def cached(samples: Any, cache: CacheLike) -> Any:
     if isinstance(samples, Mixture):
         return replace(samples, parts=tuple(cached(part, cache) for part in samples.parts))
     if not isinstance(samples, Split):
-        raise UsageError("cache", f"got {type(samples).__name__} to cache, expected a Split or a Mixture")
+        raise UsageError("samples", f"got {type(samples).__name__} to cache, expected a Split or a Mixture")
     if len(samples) == 0:
         return samples
     if cache.limit is not None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
-from shardfeed.declared import Count, checked
+from shardfeed.declared import Count, Int64, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, own_uniforms
@@ -51,7 +51,7 @@ class Labelled:
 
 
 @checked
-def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[int], classes: Count) -> tf.Tensor:
+def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[Int64], classes: Count) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `train_batches` does the same for a "tags" feature.
@@ -61,8 +61,8 @@ def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[int], classes: 
         classes: number of classes: `len(split.class_names)`.
 
     Raises:
-        UsageError: for fewer than one class.
-        tf.errors.InvalidArgumentError: while iterating, for a label that is not 0 to `classes` - 1.
+        UsageError: for fewer than one class, and for a label, not in a tensor, that is not 0 to `classes` - 1.
+        tf.errors.InvalidArgumentError: while iterating, for a label in a tensor that is not 0 to `classes` - 1.
 
     Example:
         classes = len(data["train"].class_names)
@@ -73,12 +73,24 @@ def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[int], classes: 
 
         batches = make_batches(data["train"], image_and_tags, batch_size=256)
     """
-    found: Any = labels if tf.is_tensor(labels) else tf.convert_to_tensor(labels, tf.int64)
+    found: Any = labels if tf.is_tensor(labels) else tf.constant(_numbers_of_classes(labels, classes), tf.int64)
     # An update, not a sum: a class named twice, in records of other programs, is also 1.
     hot = tf.tensor_scatter_nd_update(tf.zeros([classes]), found[:, None], tf.ones_like(found, tf.float32))
     return tf.ensure_shape(hot, [classes])
 
 
+def _numbers_of_classes(labels: Any, classes: int) -> np.ndarray:
+    """The labels, int64 [n]. Raises UsageError for one that is not 0 to `classes` - 1."""
+    numbers = np.asarray(labels, np.int64)
+    if numbers.ndim != 1:
+        raise UsageError("labels", f"got an array of shape {numbers.shape}, expected integers [n]")
+    wrong = numbers[(numbers < 0) | (numbers >= classes)]
+    if len(wrong):
+        raise UsageError("labels", f"got {wrong[0]}, expected 0 to {classes - 1}")
+    return numbers
+
+
+@checked
 def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = CAPTION) -> tf.Tensor:
     """Draw one of the captions of a sample by its seed: a string [], empty if the sample has none.
 

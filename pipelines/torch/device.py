@@ -7,7 +7,7 @@ device runs the step that was queued before. Batches of encoded images have one,
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from shardfeed.declared import Natural, Positive, checked
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.orders.arithmetic import hashed
@@ -143,12 +143,14 @@ class DeviceFeed:
         """The loader's state at the last batch handed out, not made ahead. Raises UsageError if it has none."""
         return self._resumable().state_dict(self._step)
 
-    def load_state_dict(self, state: dict[str, str]) -> None:
+    @checked
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The loader's own."""
-        self._resumable().load_state_dict(state)
+        self._resumable().load_state_dict(dict(state))
         self._step = None
 
-    def set_epoch(self, epoch: int) -> None:
+    @checked
+    def set_epoch(self, epoch: Natural) -> None:
         """The loader's own."""
         self._resumable().set_epoch(epoch)
         self._step = None
@@ -206,17 +208,30 @@ def to_device(
         raise UsageError("mean, std", "expected both, with the same number of values, or neither")
     if dtype is not None and not dtype.is_floating_point:
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
+    target = _device(device)
+    return DeviceFeed(loader, target, ahead, _normalise(mean, std, dtype, target), image_transform)
+
+
+def _device(device: torch.device | str | int) -> torch.device:
+    """The device. Raises UsageError unless this PyTorch can put a tensor there."""
     try:
         target = torch.device(device)
-    except (RuntimeError, ValueError) as error:
-        raise UsageError("device", f"got {device!r}, expected a device such as 'cuda:0': {error}") from None
-    normalise = Normalise()
-    if mean is not None or dtype is not None:
-        # As one product and one sum: image * scale + shift.
-        scale = 1 / (255 * torch.tensor(std if std is not None else 1.0, dtype=torch.float64))
-        shift = -255 * scale * torch.tensor(mean if mean is not None else 0.0, dtype=torch.float64)
-        normalise = Normalise(dtype or torch.float32, *(each.to(target, torch.float32) for each in (scale, shift)))
-    return DeviceFeed(loader, target, ahead, normalise, image_transform)
+        torch.empty(0, device=target)
+    except (RuntimeError, ValueError, AssertionError, NotImplementedError) as error:
+        said = str(error).partition("\n")[0]
+        raise UsageError("device", f"got {shown(device)}, expected a device such as 'cuda:0': {said}") from None
+    return target
+
+
+def _normalise(
+    mean: Sequence[float] | None, std: Sequence[float] | None, dtype: torch.dtype | None, device: torch.device
+) -> "Normalise":
+    """The arithmetic of one product and one sum: image * scale + shift."""
+    if mean is None and dtype is None:
+        return Normalise()
+    scale = 1 / (255 * torch.tensor(std if std is not None else 1.0, dtype=torch.float64))
+    shift = -255 * scale * torch.tensor(mean if mean is not None else 0.0, dtype=torch.float64)
+    return Normalise(dtype or torch.float32, scale.to(device, torch.float32), shift.to(device, torch.float32))
 
 
 @dataclass(frozen=True)

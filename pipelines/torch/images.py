@@ -19,14 +19,14 @@ import torch
 from PIL import Image
 
 from shardfeed.declared import Range, checked
-from shardfeed.errors import MissingExtraError, UsageError
-from shardfeed.pipelines.arguments import Channels, Size, image_size, takes
+from shardfeed.errors import MissingExtraError, UsageError, shown
+from shardfeed.pipelines.arguments import Channels, ImageRecord, Size, image_size, takes
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import ViewTransform
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, sample_seeds
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, own_seed
 
 _REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
 _WITH_BOXES = "for boxes, masks and key points, call it in your own transform (docs/transforms.md)"
@@ -143,8 +143,7 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
         crop = self.crop.at(seed.shape if isinstance(seed, SampleSeed) else None)  # a number of NumPy has a shape, too
         if not crop.draws:
             return crop.choice(np.empty(0, np.float32))
-        own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
-        return crop.choice(own.uniform)
+        return crop.choice(own_seed(seed).uniform)
 
     @property
     def image(self) -> "GeometricTransform":  # type: ignore[override]  # it is never set
@@ -181,10 +180,11 @@ class ImageAndLabel(ViewTransform[tuple[torch.Tensor, Any]]):
         return image, self.label(record)
 
 
-def decode_image(record: Mapping[str, Any]) -> torch.Tensor:
+@checked
+def decode_image(record: ImageRecord) -> torch.Tensor:
     """Decode the whole image: uint8 [3, height, width], gray as RGB; of 16 bits uint16.
 
-    Raises IntegrityError if it cannot be decoded.
+    Raises UsageError for a record without an image, IntegrityError if it cannot be decoded.
 
     Example:
         image = decode_image(data["train"][0])
@@ -261,7 +261,8 @@ def _takes_boxes(transform: Any) -> bool:
 def check_image_transform(transform: Any) -> None:
     """Raise UsageError unless `transform` can be called with an image alone."""
     if not callable(transform) or isinstance(transform, type):
-        raise UsageError("image_transform", f"got {transform!r}, expected a function of an image", "pass an instance")
+        problem = f"got {shown(transform)}, expected a function of an image"
+        raise UsageError("image_transform", problem, "pass an instance")
     if written_in(transform, "albumentations") and not hasattr(transform, "set_random_state"):
         problem = "this version of albumentations cannot be seeded for each sample"
         raise UsageError("image_transform", problem, "install albumentations 2.0 or newer")
@@ -269,7 +270,7 @@ def check_image_transform(transform: Any) -> None:
         problem = "it has bbox_params or keypoint_params, but image_transform= passes only the image"
         raise UsageError("image_transform", problem, _WITH_BOXES)
     if not written_in(transform, "albumentations") and not takes(transform, 1):
-        problem = f"got {transform!r}, which cannot be called with only an image"
+        problem = f"got {shown(transform)}, which cannot be called with only an image"
         raise UsageError("image_transform", problem, "pass a function of a record and a seed as transform=")
 
 
@@ -282,5 +283,5 @@ def check_transform(transform: Any) -> None:
         remedy = _WITH_BOXES if _takes_boxes(transform) else f"pass it as image_transform=; {_WITH_BOXES}"
         raise UsageError("transform", problem, remedy)
     if not callable(transform) or isinstance(transform, type) or not takes(transform, 2):
-        problem = f"got {transform!r}, expected a function of a record and a seed: transform(record, seed)"
+        problem = f"got {shown(transform)}, expected a function of a record and a seed: transform(record, seed)"
         raise UsageError("transform", problem, "pass a function of an image as image_transform=")

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
-from shardfeed.declared import Count, checked
+from shardfeed.declared import Count, Int64, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines import objects
 from shardfeed.pipelines.arguments import tag_count
-from shardfeed.pipelines.windows import SPARE, SampleSeed, sample_seeds
+from shardfeed.pipelines.windows import SPARE, SampleSeed, own_seed
 from shardfeed.schema import Schema
 
 
@@ -34,7 +34,7 @@ class Label:
 
 
 @checked
-def multi_hot(labels: NDArray[np.integer] | Sequence[int], classes: Count) -> torch.Tensor:
+def multi_hot(labels: NDArray[np.integer] | Sequence[Int64], classes: Count) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `torch_loader` does the same for a "tags" feature.
@@ -59,7 +59,8 @@ def multi_hot(labels: NDArray[np.integer] | Sequence[int], classes: Count) -> to
     return torch.from_numpy(objects.multi_hot(labels, classes))
 
 
-def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> bytes:
+@checked
+def draw_caption(record: Mapping[str, Any], seed: SampleSeed | Int64, key: str = CAPTION) -> bytes:
     """Draw one of the captions of a sample by its seed: bytes in UTF-8, empty if the sample has none.
 
     All captions are equally likely. A different epoch may draw a different caption; the same seed draws the same
@@ -89,6 +90,5 @@ def draw_caption(record: Mapping[str, Any], seed: int, key: str = CAPTION) -> by
         raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     if isinstance(captions, bytes):
         return captions
-    own = seed if isinstance(seed, SampleSeed) else sample_seeds(np.array([[seed, 0]], np.int64))[0]
-    place = int(own.uniform[SPARE] * np.float32(len(captions)))
+    place = int(own_seed(seed).uniform[SPARE] * np.float32(len(captions)))
     return bytes(captions[place]) if captions else b""

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from multiprocessing import spawn
@@ -21,7 +21,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from shardfeed.declared import Step, checked
+from shardfeed.declared import Natural, Step, checked
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.order import progress
@@ -291,7 +291,8 @@ class TorchLoader(SampleLoader):
             self._steps.done(step)
             yield batch
 
-    def set_epoch(self, epoch: int) -> None:
+    @checked
+    def set_epoch(self, epoch: Natural) -> None:
         """Make the next iteration epoch `epoch`, from its start, or after the batch of a state loaded in that epoch.
 
         You need it only to repeat or skip epochs, and to resume by skipping batches, as other programs do; they call it
@@ -311,10 +312,11 @@ class TorchLoader(SampleLoader):
         """
         return self._steps.state_dict(self._steps.returned() if step is None else step)
 
-    def load_state_dict(self, state: dict[str, str]) -> None:
+    @checked
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after the batch at which `state` was taken: the next iteration gives the epoch's remaining batches.
 
         Raises OrderMismatchError for a state of a different dataset, seed, batch size or order, IntegrityError for a
         damaged state, UsageError for anything else.
         """
-        self._steps.load_state_dict(state)
+        self._steps.load_state_dict(dict(state))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER, Keypoints
-from shardfeed.declared import Fraction, Natural, checked
+from shardfeed.declared import Fraction, Natural, Range, checked
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_raster, to_source
 from shardfeed.pipelines.objects import BoxFormat, decoded_mask, object_keys, raster_keys, see_objects
@@ -25,6 +25,7 @@ Crowd = Literal["keep", "drop"]
 _TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # its name for these boxes
 
 
+Label = Annotated[int, Range(0, 2**62)]  # so that it can be added to one of int64
 Windowed = Annotated[
     GeometricTransform,
     "random_resized_crop(512), resize_center_crop(512) or letterbox(512) of shardfeed.pipelines.torch",
@@ -37,7 +38,7 @@ def detection(
     *,
     boxes: BoxFormat = "xyxy",
     min_visible: Fraction = MIN_VISIBLE,
-    label_offset: Natural = 0,
+    label_offset: Label = 0,
     crowd: Crowd = "keep",
     masks: bool = False,
     keypoints: bool = False,

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
+from shardfeed.pipelines.arguments import check_record
 from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Decode, ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
@@ -46,6 +47,7 @@ class ViewTransform(ABC, Generic[T]):
     def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> T: ...
 
     def __call__(self, record: Mapping[str, Any], seed: int) -> T:
+        check_record("record", record)
         return self.follow(record, *self.image.see(record, seed))
 
 

@@ -100,7 +100,7 @@ RIGHT: dict[str, object] = {
         ("three", [1, 2], "got (2,) values, expected (3,)"),
         ("grid", [[1.0], [2.0, 3.0, 4.0]], "got (2,) values, expected (2, 2)"),
         ("grid", [1.0, 2.0, 3.0, 4.0], "got (4,) values, expected (2, 2)"),
-        ("one", "1", "got the text '1', expected one int; encode it"),
+        ("one", "1", "got the text '1', expected one int; make a number of it: int(TEXT)"),
         ("one", 1.0, "got float, expected one int"),
         ("one", 2**63, f"got {2**63}, expected a number that fits int64"),
         ("one", [1], "got list, expected one int"),

@@ -114,6 +114,7 @@ class DatasetReport:
         """A JSON value for scripts: the findings, and all tables and charts of the page, by section."""
         return plain(self._content(0)[0])  # type: ignore[no-any-return]  # a dict
 
+    @checked
     def save(self, output: Annotated[str | os.PathLike[str], _OUTPUT] = PAGE) -> int:
         """Write the HTML page, and next to it a folder with the lists of images that the page's commands use.
 
