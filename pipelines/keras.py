@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from shardfeed.declared import checked
+from shardfeed.declared import Natural, checked
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.pipelines.arrays import ArrayBatches, TrainingArrays
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -87,7 +87,8 @@ class _KerasBatches(keras.utils.PyDataset):
             self._asked = 0 if self._trial else self._asked
             self._begun = self._trial = False
 
-    def __getitem__(self, index: int) -> Any:
+    @checked
+    def __getitem__(self, index: Natural) -> Any:
         with self._lock:
             if index > self._asked:
                 problem = f"got batch {index} of an epoch before batch {self._asked}: an order that no seed repeats"

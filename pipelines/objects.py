@@ -2,12 +2,13 @@
 
 import io
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
+from shardfeed.declared import Range
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, ROTATED, RecordKind
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
@@ -15,6 +16,7 @@ from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_area
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 from shardfeed.text import number
 
+LabelOffset = Annotated[int, Range(0, 2**62)]  # so that the sum is one of int64, as labels are
 BoxFormat = Literal[
     "xyxy",
     "yxyx",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from shardfeed.declared import Natural, Positive, checked
-from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.errors import UsageError, at_least, escape, shown
 
 
 @checked
@@ -38,6 +38,7 @@ class Ranks:
         at_least("rank", self.rank, 0, self.ranks - 1)
 
     @classmethod
+    @checked
     def of_mesh(cls, mesh: Any) -> "Ranks":
         """Return the rank in `mesh`, the dimensions of a PyTorch `DeviceMesh` that divide the data.
 
@@ -51,7 +52,7 @@ class Ranks:
         try:
             place, shape = mesh.get_coordinate(), tuple(mesh.shape)
         except AttributeError:
-            raise UsageError("mesh", f"got {mesh!r}, expected a DeviceMesh", 'for example mesh["dp"]') from None
+            raise UsageError("mesh", f"got {shown(mesh)}, expected a DeviceMesh", 'for example mesh["dp"]') from None
         if place is None:
             raise UsageError("mesh", "this process is not in it", "make loaders only in processes of the mesh")
         return cls(int(np.ravel_multi_index(place, shape)), math.prod(shape), _number("LOCAL_WORLD_SIZE", 0) or None)

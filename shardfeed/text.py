@@ -3,11 +3,13 @@
 import itertools
 import math
 import os
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from shardfeed.errors import escape, name_bytes
+from shardfeed.errors import UsageError, escape, name_bytes, shown
 
+_MOST_DIGITS = 18  # of a number that is typed: int64 holds them all, and Python refuses some thousands
 _DECIMAL = ("bytes", "kB", "MB", "GB", "TB")
 _UNITS = {unit.upper(): 1000**power for power, unit in enumerate(_DECIMAL) if power}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "B": 1}  # "B" last: the others end in it
@@ -24,6 +26,20 @@ def byte_size(text: str) -> int:
     if not 1 <= size < math.inf:  # nor "nan"
         raise ValueError(text)
     return int(size)
+
+
+def typed_number(text: str) -> int | None:
+    """The number that a text writes by at most 18 digits and nothing else; None for any other text."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def compiled_pattern(option: str, pattern: str) -> re.Pattern[str]:
+    """Compile a regular expression of a user. Raises UsageError, whose place is `option`, if it is not valid."""
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        why = "it has too many levels of brackets" if isinstance(error, RecursionError) else str(error)
+        raise UsageError(option, f"{shown(pattern)} is not a valid regular expression: {why}", "correct it") from None
 
 
 def size_text(size: float) -> str:

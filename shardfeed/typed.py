@@ -5,7 +5,7 @@ from inspect import Parameter, get_annotations, signature
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_origin, is_typeddict
 
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, shown
 from shardfeed.shapes import kinds_of
 
 
@@ -62,7 +62,7 @@ def named_once(option: str, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     values: dict[Any, Any] = {}
     for name, value in pairs:
         if name in values:
-            raise UsageError(option, f"got {escape(name)!r} twice", "give each name once")
+            raise UsageError(option, f"got {shown(name)} twice", "give each name once")
         values[name] = value
     return values
 
@@ -77,6 +77,6 @@ def assignments(option: str, given: str | Sequence[str], kind: Callable[[str], A
                 return name.strip(), kind(value)
         except ValueError:
             pass
-        raise UsageError(option, f"got {escape(part)!r}, expected NAME=VALUE")
+        raise UsageError(option, f"got {shown(part)}, expected NAME=VALUE")
 
     return named_once(option, map(pair, given.split(",") if isinstance(given, str) else given))

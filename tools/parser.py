@@ -55,6 +55,14 @@ class CommandParser(argparse.ArgumentParser):
                 raise UsageError(place, "got '', expected a value", "check the shell variable that should hold it")
         return found
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return the value of an option. argparse takes that of `--delimiter=--` for the end of the options."""
+        if action.option_strings and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def _check_names(self, typed: Iterable[str]) -> None:
         """Raise UsageError for the first unknown option, before argparse takes its value for another argument."""
         shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
@@ -77,6 +85,8 @@ class CommandParser(argparse.ArgumentParser):
             got, choices = (part.replace("'", "") for part in found.groups())
             remedy = did_you_mean(got, choices.split(", "), "")
             raise UsageError(place, f"got {escape(got)!r}, expected one of {choices}", remedy)
+        if wrong := re.match(r"invalid (int|float) value: (.{100}).+", problem, re.DOTALL):
+            problem = f"invalid {wrong[1]} value: {wrong[2]}..."
         if missing := re.match(gettext("the following arguments are required: %s") % "(.*)", message):
             names = [name if name.startswith("-") else name.upper() for name in missing[1].split(", ")]
             problem = f"expected {' and '.join(names)} too"

@@ -11,11 +11,11 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.declared import Range, Typed, assignments, checked
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, argument, escape, shown
 from shardfeed.formats.registry import FORMATS, NATIVE, NATIVE_NAME, Format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import RESTARTS, Schema, image_features
-from shardfeed.text import byte_size, in_usual_order
+from shardfeed.text import byte_size, compiled_pattern, in_usual_order, typed_number
 
 Out = Annotated[str | os.PathLike[str], Typed("dataset to create: a directory, or a URL such as s3://bucket/name")]
 ShardCount = Annotated[int, Range(1, 99_999)]
@@ -36,12 +36,14 @@ def number_or_size(shards: Any) -> tuple[int | Mapping[str, int] | None, int | N
     try:
         return None, byte_size(shards)
     except (ValueError, OverflowError):
-        remedy = f"write {shards}MB, or {argument('shards', int(shards))}" if shards.isdecimal() else ""
-        raise UsageError("shards", f"got {shards!r}, expected a size with its unit like 256MB", remedy) from None
+        count = typed_number(shards)
+        remedy = "" if count is None else f"write {shards}MB, or {argument('shards', count)}"
+        raise UsageError("shards", f"got {shown(shards)}, expected a size with its unit like 256MB", remedy) from None
 
 
 def _typed_number(text: str) -> int | dict[str, int]:
-    return int(text) if text.isdecimal() else assignments("shards", text, int)
+    number = typed_number(text)
+    return assignments("shards", text, int) if number is None else number
 
 
 def _typed_size(text: str) -> str:
@@ -117,11 +119,7 @@ class Groups:
     @property
     def compiled(self) -> re.Pattern[str]:
         """The pattern. Raises UsageError for one that is not valid."""
-        try:
-            return re.compile(_ROBOFLOW if self.pattern == "roboflow" else self.pattern or "")
-        except re.error as error:
-            problem = f"{self.pattern!r} is not a valid regular expression: {error}"
-            raise UsageError("group_pattern", problem, "correct it") from None
+        return compiled_pattern("group_pattern", _ROBOFLOW if self.pattern == "roboflow" else self.pattern or "")
 
     def __bool__(self) -> bool:
         return bool(self.to_json())

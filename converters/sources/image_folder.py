@@ -47,7 +47,7 @@ from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
-from shardfeed.text import counted, some
+from shardfeed.text import compiled_pattern, counted, some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
 # part has a letter: in `cat_2020_01.jpg` it is unclear whether 2020 belongs to the class.
@@ -157,10 +157,7 @@ def _fit(pattern: re.Pattern[str], key: bytes, whole: bool) -> re.Match[str] | N
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise UsageError("pattern", f"{pattern!r} is not a valid regular expression: {error}", "correct it") from None
+    compiled = compiled_pattern("pattern", pattern)
     if "label" not in compiled.groupindex:
         raise UsageError("pattern", f"{pattern!r} has no group 'label'", f"write it like {_EXAMPLE!r}")
     return compiled

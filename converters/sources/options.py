@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from shardfeed.converters.sources.classes import ClassList
 from shardfeed.declared import Typed, checked, named_once
-from shardfeed.errors import UsageError, argument
+from shardfeed.errors import UsageError, argument, shown
 from shardfeed.kinds import Task as Task
 from shardfeed.schema import Feature
+from shardfeed.text import typed_number
 
 Column = str | int  # by name, or by number from 0
 Format = Literal["csv", "tsv", "jsonl", "text", "parquet"]
@@ -21,11 +22,12 @@ Path = str | os.PathLike[str]
 
 def column_of(text: str) -> str | int:
     """A column's name, or its number from 1 as sources count from 0."""
-    if not text.isdecimal():
+    number = typed_number(text)
+    if number is None:
         return text
-    if int(text) < 1:
+    if number < 1:
         raise UsageError("column", f"got {text}, expected a number from 1", "the first column is 1")
-    return int(text) - 1
+    return number - 1
 
 
 def number_column(text: str) -> tuple[Any, Feature | None]:
@@ -58,9 +60,12 @@ def missing_value(text: str) -> tuple[Any, str]:
 
 def void_of(text: str) -> int | str:
     """Value of void in masks: a number, or "none" for masks without void."""
-    if text == "none" or text.isdecimal():
-        return text if text == "none" else int(text)
-    raise UsageError("void", f"got {text!r}, expected a number or none")
+    number = typed_number(text)
+    if text == "none":
+        return text
+    if number is None:
+        raise UsageError("void", f"got {shown(text)}, expected a number or none")
+    return number
 
 
 @checked

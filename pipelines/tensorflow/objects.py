@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 import tensorflow as tf
 
 from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJECT_MASK, RASTER, Keypoints
-from shardfeed.declared import Fraction, Natural, Positive, Range, checked
+from shardfeed.declared import Fraction, Positive, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.kinds import KEYPOINTS, ROTATED, RecordKind
 from shardfeed.pipelines.geometry import MIN_VISIBLE
-from shardfeed.pipelines.objects import BoxFormat, box_columns, object_keys, raster_keys
+from shardfeed.pipelines.objects import BoxFormat, LabelOffset, box_columns, object_keys, raster_keys
 from shardfeed.pipelines.tensorflow import views
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.pipelines.tensorflow.augment import GraphTransform
@@ -39,7 +39,7 @@ def detection(
     boxes: BoxFormat = "xyxy",
     max_objects: Positive = 100,
     min_visible: Fraction = MIN_VISIBLE,
-    label_offset: Natural = 0,
+    label_offset: LabelOffset = 0,
     crowd: Crowd = "keep",
     masks: bool = False,
     keypoints: bool = False,
@@ -112,6 +112,7 @@ class GraphDetection:
     area: bool
     image_id: bool
 
+    @checked
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         optional = [IS_CROWD] * (self.crowd != "keep") + [OBJECT_AREA] * self.area
@@ -209,6 +210,7 @@ class GraphSegmentation:
     sample_weight: bool
     void: int | None
 
+    @checked
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         letterboxes = self.image.crop.letterboxes

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER, Keypoints
-from shardfeed.declared import Fraction, Natural, Range, checked
+from shardfeed.declared import Fraction, Natural, checked
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_raster, to_source
-from shardfeed.pipelines.objects import BoxFormat, decoded_mask, object_keys, raster_keys, see_objects
+from shardfeed.pipelines.objects import BoxFormat, LabelOffset, decoded_mask, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.torch.collate import Target
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import ViewTransform
@@ -25,7 +25,6 @@ Crowd = Literal["keep", "drop"]
 _TORCHVISION = {"xyxy": "XYXY", "xywh": "XYWH", "center_xywh": "CXCYWH"}  # its name for these boxes
 
 
-Label = Annotated[int, Range(0, 2**62)]  # so that it can be added to one of int64
 Windowed = Annotated[
     GeometricTransform,
     "random_resized_crop(512), resize_center_crop(512) or letterbox(512) of shardfeed.pipelines.torch",
@@ -38,7 +37,7 @@ def detection(
     *,
     boxes: BoxFormat = "xyxy",
     min_visible: Fraction = MIN_VISIBLE,
-    label_offset: Label = 0,
+    label_offset: LabelOffset = 0,
     crowd: Crowd = "keep",
     masks: bool = False,
     keypoints: bool = False,
@@ -145,6 +144,7 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
     tv: bool
     meaning: Keypoints | None = None
 
+    @checked
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         mirrors, optional = self.image.crop.mirrors, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
@@ -192,6 +192,7 @@ class Segmentation(ViewTransform[tuple[torch.Tensor, torch.Tensor]]):
     void: int | None
     dtype: torch.dtype
 
+    @checked
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
         keys, void = raster_keys(schema, self.void, letterboxes=self.image.crop.letterboxes)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from argument_fuzz import NOT_CALLED, Place, calls
+from argument_fuzz import NOT_CALLED, RIGHT, Place, calls
 
 from shardfeed import converters, declared, shapes
 from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source, remove
@@ -26,7 +26,6 @@ from shardfeed.pipelines.torch import to_device
 from shardfeed.readers import Dataset
 
 PACKAGES = ("shardfeed", *(f"shardfeed.{name}" for name in ("converters", "readers", "pipelines", "pipelines.torch")))
-RIGHT = {"named", "of another place", "unknown keyword", "right"}  # errors of the package, and what was meant after all
 
 
 @pytest.fixture

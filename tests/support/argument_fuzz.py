@@ -9,11 +9,13 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,6 +60,49 @@ class Odd:
         return "<Odd>"
 
 
+class Hostile:
+    """An object whose own methods fail, however it is looked at."""
+
+    def _fail(self, *_: object) -> Any:
+        raise ZeroDivisionError("of its own")
+
+    __repr__ = __str__ = __len__ = __iter__ = __getitem__ = __contains__ = __index__ = __float__ = __bool__ = _fail
+    __fspath__ = __array__ = __eq__ = __lt__ = __format__ = _fail
+    __hash__ = object.__hash__
+    ndim = shape = dtype = item = property(_fail)
+
+
+class Lines:
+    """An object that is shown on several lines, with a control character."""
+
+    def __repr__(self) -> str:
+        return "<first\nsecond\x1b[31m>"
+
+
+class NoPath:
+    """A path-like object whose path is a number."""
+
+    def __fspath__(self) -> Any:
+        return 3
+
+
+def nested(levels: int) -> list[Any]:
+    """A list in a list, so many times."""
+    made: list[Any] = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+DEEP = nested(3000)
+EXTREMES = [10**400, -(10**400), 10**5000, 2**63 - 1, -(2**63), 2**64, 5e-324, 1.8e308, complex(0, 1), -0.0]
+HOSTILE = [Hostile(), Lines(), NoPath(), [Hostile()], {"x": Hostile()}, (Hostile(), 3), {"x": DEEP}, [DEEP], DEEP]
+ARRAYS = [
+    *(np.zeros((2, 2)), np.zeros((0, 3)), np.array([None, "x"], object), np.array(3), np.array([1, 2], np.uint64)),
+    *(np.array([(1, 2.0)], [("a", int), ("b", float)]), np.full(3, np.nan), np.array([10**30], object)),
+]
+
+
 def values(draws: random.Random) -> Any:
     """A value of any kind."""
     return draws.choice([
@@ -68,7 +113,8 @@ def values(draws: random.Random) -> Any:
         *({}, {"x": 3}, {"train": math.nan}, {"trian": 0.5, "test": 0.5}, {3: 3}, {"x": None}, {"train": "x"}),
         *({"train": True}, {None: 1}, {"": 1}, set(), {3}, frozenset({"x"}), range(3), iter([3]), Ellipsis),
         *(Odd(), Odd, int, len, lambda: 0, lambda *given: 0, np.int64(3), np.float32(0.5), np.zeros(2), np.array("x")),
-        np.bool_(True),
+        np.bool_(True), *EXTREMES, *HOSTILE, *ARRAYS, (number for number in [3]), memoryview(b"x"), slice(0, "x"),
+        *((0,), (1, 2, 3, 4), [1, "x"], "\x1b[31m", "x\ny", [10**30], (10**400, 3), {"x": 10**400}, "1" * 5000),
     ])  # fmt: skip
 
 
@@ -99,6 +145,32 @@ class Door:
             elif name not in ("return", "options") or described.__name__ == "open_source":
                 found[name] = hint
         return {name: hint for name, hint in found.items() if name != "return"}
+
+
+def method(
+    name: str,
+    call: Callable[..., Any],
+    given: dict[str, Any],
+    use: Callable[[Any], object] = lambda result: None,
+    *,
+    positional: str = "",
+    hints_of: Any = None,
+) -> Door:
+    """A door to a method. `positional`: its argument, if it is an operator's, and has no name for the caller."""
+    function: Any = call
+    if positional:
+        function = partial(by_position, call, positional)
+    return Door(name, function, partial(dict, given), use, hints_of or getattr(call, "__func__", call))
+
+
+def by_position(call: Callable[..., Any], name: str, **given: Any) -> Any:
+    """Call an operator with its argument."""
+    return call(given[name])
+
+
+def next_of(batches: Any) -> None:
+    """Take a batch, if there is one."""
+    next(iter(batches), None)
 
 
 class Place:
@@ -257,6 +329,86 @@ class Place:
         ]
         return found + (self._tensorflow_doors(of, split, sized) if tensorflow else [])
 
+    def method_doors(self, *, tensorflow: bool) -> list[Door]:
+        """Methods, operators and setters of what public functions return."""
+        found = [*self._methods(), *self._torch_methods()]
+        return found + (self._tensorflow_methods() if tensorflow else [])
+
+    def _methods(self) -> list[Door]:
+        split, p = self.data["train"], pipelines
+        records = pipelines.array_batches(split, batch_size=2, image_size=16)
+        evaluated = pipelines.eval_array_batches(split, batch_size=2, image_size=16)
+        source = converters.open_source(str(self.folder / "photos"))
+
+        def cut(start: Any = None, stop: Any = None, step: Any = None) -> Any:
+            return split[start:stop:step]
+
+        def bounds(start: int | float | None, stop: int | float | None, step: int | None) -> None: ...
+
+        def inside(name: object) -> bool:
+            return name in self.data
+
+        def watched() -> Any:
+            waits = p.WaitRecorder()
+            waits.record(1.0, 2.0)
+            return waits
+
+        waits = watched()
+        mesh: Any = p.Ranks.of_mesh
+        return [
+            Door("Dataset in", inside, lambda: {"name": "train"}, hints_of=inside),
+            Door("Split[:]", cut, dict, hints_of=bounds),
+            method("Split.__getitems__", split.__getitems__, {"indices": [0, 1]}),
+            method("WaitRecorder.record", watched().record, {"asked": 1.0, "came": 2.0}),
+            method("WaitRecorder.share", waits.share, {"last": 1}),
+            method("WaitRecorder.watch", waits.watch, {"batches": [3]}),
+            Door("WaitRecorder.plot", waits.plot, lambda: {"path": self.out() + ".png"}),
+            method("DatasetReport.save", shardfeed.report(self.folder / "data").save, {"output": self.out() + ".html"}),
+            method("TrainingArrays.rest_of_epoch", records.rest_of_epoch, {"step": 1}, next_of),
+            method("ArrayBatches.rest_of_epoch", evaluated.rest_of_epoch, {"step": 0}, next_of),
+            method("TrainingArrays.seek", records.seek, {"position": records.position}),
+            method("Ranks.of_mesh", mesh, {"mesh": None}),
+            method("Source[]", source.__getitem__, {"index": 0}, positional="index"),
+        ]
+
+    def _torch_methods(self) -> list[Door]:
+        split, p = self.data["train"], pipelines.torch
+        crop = p.random_resized_crop(16)
+        record = split[0]
+        loader = p.torch_loader(split, batch_size=2, image_size=16, workers=0)
+        feed = p.to_device(p.torch_loader(split, batch_size=2, image_size=16, workers=0), "cpu")
+        texts = {**record, "text": [b"a", b"b"]}
+        return [
+            method("torch.draw_caption", p.draw_caption, {"record": texts, "seed": 3, "key": "text"}),
+            method("torch.decode_image", p.decode_image, {"record": record}),
+            method("torch crop()", crop, {"record": record, "seed": 3}, hints_of=type(crop).__call__),
+            method("torch.detection.bind", p.detection(crop).bind, {"schema": split.schema}),
+            method("torch.segmentation.bind", p.segmentation(crop).bind, {"schema": split.schema}),
+            method("TorchLoader.set_epoch", loader.set_epoch, {"epoch": 1}),
+            method("DeviceFeed.set_epoch", feed.set_epoch, {"epoch": 1}),
+            Door("DeviceFeed.load_state_dict", feed.load_state_dict, lambda: {"state": feed.state_dict()}),
+        ]
+
+    def _tensorflow_methods(self) -> list[Door]:
+        import tensorflow as tf
+
+        split, p = self.data["train"], pipelines
+        strategy = tf.distribute.get_strategy()
+        feed = p.distribute(strategy, split, batch_size=2, image_size=16)
+        batches = p.keras_batches(p.array_batches(split, batch_size=2, image_size=16))
+        texts = {"text": tf.constant([b"a", b"b"])}
+        seed = tf.constant([3, 3], tf.int64)
+        crop = p.random_resized_crop(16)
+        return [
+            method("KerasBatches[]", batches.__getitem__, {"index": 0}, positional="index"),
+            method("Feed.at", feed.at, {"step": 1}),
+            method("Feed.position", feed.position, {"step": 1}),
+            method("draw_caption", p.draw_caption, {"features": texts, "seed": seed, "key": "text"}),
+            method("multi_hot of integers", p.multi_hot, {"labels": [0, 2], "classes": 3}),
+            method("detection.bind", p.detection(crop).bind, {"schema": split.schema}),
+            method("segmentation.bind", p.segmentation(crop).bind, {"schema": split.schema}),
+        ]
+
     def _names(self) -> list[str]:
         return [os.fspath(path.relative_to(self.folder / "photos")) for path in (self.folder / "photos").rglob("*.jpg")]
 
@@ -333,6 +485,9 @@ class Place:
         ]
 
 
+# How a call may end: with an error of the package, or with what was meant after all.
+RIGHT = {"named", "of another place", "unknown keyword", "right"}
+
 _NEVER_NEGATIVE = re.compile(
     "size|workers|shards|count|buffer|limit|most|max|min|start|quality|bits|replicas|pixels|epoch"
 )
@@ -374,17 +529,16 @@ def admits(hint: Any, value: Any) -> bool:
 
 def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -> tuple[str, str]:
     """How a call ended: a word, and what is to be seen of a fault."""
-    shown = f"{door.name}({name}={value!r:.60})"
+    shown = f"{door.name}({name}={in_short(value):.60})"
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), within(60):
             warnings.simplefilter("ignore")
             door.use(door.call(**given))
     except ShardfeedError as error:
         text = str(error)
-        if "\ue000" in text or "\n" in text:
+        if not text.isprintable() or len(text) > 2000:
             return "unreadable", f"{shown}: {text!r:.300}"
-        parts = f"{name.removeprefix('group_')}|{name.partition('_')[0]}"
-        return ("named" if re.search(parts, text) else "of another place"), f"{shown}: {text:.200}"
+        return of_place(error, text, name, given), f"{shown}: {text:.200}"
     except Exception as error:
         if "unexpected keyword argument" in str(error) and repr(name) in str(error):
             return "unknown keyword", ""
@@ -402,6 +556,24 @@ def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -
     if number and _NEVER_NEGATIVE.search(name) and not value >= 0:
         return "accepted, out of range", shown
     return "right", ""
+
+
+def of_place(error: ShardfeedError, text: str, name: str, given: Mapping[str, Any]) -> str:
+    """Whether an error names the argument; else whether its place is one of the others, or of a file or record."""
+    parts = f"{name.removeprefix('group_')}|{name.partition('_')[0]}"
+    if re.search(parts, text):
+        return "named"
+    places = {place.strip() for place in str(error.place).split(",")}
+    is_place = bool(places & given.keys()) or "/" in str(error.place) or " " in str(error.place)
+    return "of another place" if is_place or isinstance(error, LookupError | OSError) else "nameless"
+
+
+def in_short(value: Any) -> str:
+    """A value as a report shows it, whatever it is."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def where(error: BaseException) -> str:
@@ -435,6 +607,26 @@ def calls(doors: Sequence[Door], draws: random.Random, count: int) -> Iterable[t
         yield door, name, *ended(door, name, value, hint, {**given, name: value})
 
 
+class TooSlowError(Exception):
+    """A call has not ended in time."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise TooSlowError in the main thread if the block takes longer."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TooSlowError(f"after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def main() -> None:
     """Print how calls end."""
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -444,11 +636,10 @@ def main() -> None:
         os.chdir(inner)
         place = Place(inner)
         tally, seen = Counter[str](), dict[tuple[str, str, str], str]()
-        for number, (door, name, how, shown) in enumerate(
-            calls(place.doors(tensorflow=True), random.Random(seed), count)
-        ):
+        doors = [*place.doors(tensorflow=True), *place.method_doors(tensorflow=True)]
+        for number, (door, name, how, shown) in enumerate(calls(doors, random.Random(seed), count)):
             tally[how] += 1
-            if how != "right" and how != "named" and how != "unknown keyword":
+            if how not in RIGHT:
                 seen.setdefault((how, door.name, name), shown)
             if number % 50 == 0:
                 shutil.rmtree(inner / "made")

@@ -17,7 +17,7 @@ from shardfeed.errors import UsageError, escape
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file
-from shardfeed.text import listing, number
+from shardfeed.text import listing, number, typed_number
 from shardfeed.tools.arguments import check_output, command
 from shardfeed.tools.contact_sheet import TILE, WIDE_TILE, SheetRow, Tile, draw_sheet
 from shardfeed.tools.overlay import draw_annotations, has_annotations, raster_legend
@@ -200,10 +200,11 @@ def _labels_of(split: Split, names: Sequence[str]) -> list[int]:
     known = {name: label for label, name in enumerate(_names(split))}
     labels = []
     for name in names:
+        number_of_class = typed_number(name)
         if name in known:
             labels.append(known[name])
-        elif name.isdecimal() and int(name) < len(known):
-            labels.append(int(name))
+        elif number_of_class is not None and number_of_class < len(known):
+            labels.append(number_of_class)
         else:
             has = listing([escape(known_name) for known_name in known]) or "no classes"
             raise UsageError("--classes", f"got {escape(name)!r}, expected names or labels of classes", f"it has {has}")

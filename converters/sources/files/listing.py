@@ -14,7 +14,7 @@ import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.source import Skipped, SourceFile
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, escape, shown
 from shardfeed.naming import check_split_name
 
 Globs = str | Sequence[str]  # one pattern, or some
@@ -108,9 +108,9 @@ def _compiled(option: str, glob: str) -> re.Pattern[str]:
     try:
         if isinstance(glob, str) and glob.strip("/."):
             return re.compile(_expression(glob), re.DOTALL)
-    except re.error:  # a range from a later letter to an earlier one
+    except (re.error, OverflowError, RecursionError):  # such as a range from a later letter to an earlier one
         pass
-    raise UsageError(option, f"got the pattern {glob!r}", "write it like '*.png' or 'train/**'")
+    raise UsageError(option, f"got the pattern {shown(glob)}", "write it like '*.png' or 'train/**'")
 
 
 def _expression(glob: str) -> str:
