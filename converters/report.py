@@ -22,7 +22,16 @@ from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit,
 from shardfeed.converters.shards.task import Receipt, Remark, noted_of
 from shardfeed.converters.sources.source import Source
 from shardfeed.declared import Typed, checked
-from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, argument, escape, name_bytes, name_text
+from shardfeed.errors import (
+    ShardfeedError,
+    TooManyRejectedError,
+    UsageError,
+    argument,
+    escape,
+    name_bytes,
+    name_text,
+    shown,
+)
 from shardfeed.formats.format import ShardInfo
 from shardfeed.manifest import Manifest, SplitInfo, version_of
 from shardfeed.naming import dataset_name
@@ -390,13 +399,13 @@ class RejectLimit:
     @classmethod
     def parse(cls, most: int | str, name: str = "max_bad") -> "RejectLimit":
         """Parse a count, or text like "12" or "0.5%". Raise UsageError for anything else; `name`: of the argument."""
-        text = str(most).strip()
+        text = most.strip() if isinstance(most, str) else shown(most)
         try:
             found = cls(share=float(text[:-1]) / 100) if text.endswith("%") else cls(int(text))
         except ValueError:
-            raise UsageError(name, f"got {text!r}, expected a count or a percentage like 0.5%") from None
+            raise UsageError(name, f"got {shown(text)}, expected a count or a percentage like 0.5%") from None
         if found.count < 0 or (found.share is not None and not 0 <= found.share <= 1):
-            raise UsageError(name, f"got {text!r}, expected 0 or more, at most 100%")
+            raise UsageError(name, f"got {shown(text)}, expected 0 or more, at most 100%")
         return found
 
     @property

@@ -236,8 +236,9 @@ class Split(Sequence[Record]):
         try:
             return int(self._places[operator.index(index)])
         except IndexError:
-            raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {index}") from None
-        except TypeError:
+            problem = f"split {self.name!r} has {len(self)} samples, got the index {shown(index)}"
+            raise IndexError(problem) from None
+        except Exception:  # also of its own methods
             raise UsageError("index", f"got {shown(index)}, expected an integer") from None
 
     def where(self, index: int) -> str:
@@ -259,6 +260,8 @@ class Split(Sequence[Record]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """Return the samples at `indices`, read together: PyTorch's DataLoader requests a batch this way."""
+        if not isinstance(indices, Sequence) and not (isinstance(indices, np.ndarray) and indices.ndim == 1):
+            raise UsageError("indices", f"got {shown(indices)}, expected a list of integers")
         payloads = self.shards.payloads(np.array([self.place(index) for index in indices], np.int64))
         return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]
 

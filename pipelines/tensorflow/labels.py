@@ -9,9 +9,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
-from shardfeed.declared import Count, Int64, checked
+from shardfeed.declared import Int64, checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.arguments import tag_count
+from shardfeed.pipelines.arguments import Classes, tag_count
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, own_uniforms
 from shardfeed.pipelines.windows import SPARE, UNIFORMS
 from shardfeed.schema import Schema
@@ -28,7 +28,7 @@ class Labelled:
 
     image: ImageTransform
     label: str
-    classes: Count | None
+    classes: Classes | None
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return image and label of one sample."""
@@ -51,7 +51,7 @@ class Labelled:
 
 
 @checked
-def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[Int64], classes: Count) -> tf.Tensor:
+def multi_hot(labels: tf.Tensor | NDArray[np.integer] | Sequence[Int64], classes: Classes) -> tf.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `train_batches` does the same for a "tags" feature.
@@ -116,7 +116,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
     if key not in features or features[key].dtype != tf.string:
         texts = [name for name, value in features.items() if value.dtype == tf.string]
         problem = f"got {escape(key)!r}, expected a text feature"
-        raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
+        raise UsageError("key", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     captions = features[key]
     if captions.shape.rank == 0:
         return captions

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
-from shardfeed.declared import Count, Int64, checked
+from shardfeed.declared import Int64, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines import objects
-from shardfeed.pipelines.arguments import tag_count
+from shardfeed.pipelines.arguments import Classes, tag_count
 from shardfeed.pipelines.windows import SPARE, SampleSeed, own_seed
 from shardfeed.schema import Schema
 
@@ -22,7 +22,7 @@ class Label:
     """A function from a record to the feature `key`, or for a set of classes to a vector of `classes`; pickles."""
 
     key: str
-    classes: Count | None = None
+    classes: Classes | None = None
 
     @classmethod
     def of(cls, schema: Schema, key: str) -> "Label":
@@ -34,7 +34,7 @@ class Label:
 
 
 @checked
-def multi_hot(labels: NDArray[np.integer] | Sequence[Int64], classes: Count) -> torch.Tensor:
+def multi_hot(labels: NDArray[np.integer] | Sequence[Int64], classes: Classes) -> torch.Tensor:
     """A set of classes as a vector: float32 [classes], 1 for each class in `labels`, else 0.
 
     Use it in your own transform; `torch_loader` does the same for a "tags" feature.
@@ -87,7 +87,7 @@ def draw_caption(record: Mapping[str, Any], seed: SampleSeed | Int64, key: str =
     if not isinstance(captions, bytes | list):
         texts = [name for name, value in record.items() if isinstance(value, bytes | list)]
         problem = f"got {escape(key)!r}, expected a text feature"
-        raise UsageError("draw_caption", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
+        raise UsageError("key", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     if isinstance(captions, bytes):
         return captions
     place = int(own_seed(seed).uniform[SPARE] * np.float32(len(captions)))

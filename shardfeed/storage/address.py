@@ -68,7 +68,7 @@ def destination(url: str) -> "Destination":
     if not is_address(url) or scheme not in ("s3", "gs"):
         problem = "got a URL that shardfeed does not write to, expected s3://BUCKET/NAME or gs://BUCKET/NAME"
         tool = _OTHER_TOOLS.get(scheme, "the server's own tool")
-        raise UsageError(url, problem, f"write to a local directory, and copy it with {tool}")
+        raise UsageError(url or "url", problem, f"write to a local directory, and copy it with {tool}")
     if not bucket or not key.strip("/"):
         raise UsageError(url, "names no prefix in a bucket", f"write for example {scheme}://bucket/name")
     if {"", ".", ".."}.intersection(key.rstrip("/").split("/")):

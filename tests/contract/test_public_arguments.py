@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from argument_fuzz import NOT_CALLED, RIGHT, Place, calls
+from argument_fuzz import NOT_CALLED, RIGHT, Door, Place, calls
+from option_fuzz import commands
 
 from shardfeed import converters, declared, shapes
 from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source, remove
@@ -36,9 +37,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(Path.cwd())
 
 
-def faults(place: Place, seed: int, count: int, *, tensorflow: bool) -> list[str]:
+def faults(doors: Sequence[Door], seed: int, count: int) -> list[str]:
     """Make that many calls, and return the faults."""
-    doors, tally = place.doors(tensorflow=tensorflow), Counter[str]()
+    tally = Counter[str]()
     found = []
     for _, _, how, shown in calls(doors, random.Random(seed), count):
         tally[how] += 1
@@ -48,17 +49,42 @@ def faults(place: Place, seed: int, count: int, *, tensorflow: bool) -> list[str
     return found
 
 
+@pytest.mark.promise(73)
 def test_unusable_arguments_are_refused_by_name(place: Place, seed: int) -> None:
-    assert faults(place, seed, 300, tensorflow=False) == []
+    assert faults(place.doors(tensorflow=False), seed, 300) == []
+
+
+@pytest.mark.promise(73)
+def test_unusable_arguments_of_methods_and_operators_are_refused_by_name(place: Place, seed: int) -> None:
+    assert faults(place.method_doors(tensorflow=False), seed, 300) == []
+
+
+@pytest.mark.promise(73)
+def test_unusable_options_are_refused_by_name(place: Place, seed: int) -> None:
+    assert wrong_commands(place, seed, 60) == []
+
+
+def wrong_commands(place: Place, seed: int, count: int) -> list[str]:
+    """Type that many commands, and return the faults."""
+    ended = commands(place, random.Random(seed), count)
+    return [f"{how}: {shown}" for _, _, how, shown in ended if how not in RIGHT]
 
 
 @pytest.mark.torture
+@pytest.mark.promise(73)
 def test_unusable_arguments_are_refused_by_name_in_20_000_calls(place: Place, seed: int) -> None:
-    assert faults(place, seed, 20_000, tensorflow=True) == []
+    doors = [*place.doors(tensorflow=True), *place.method_doors(tensorflow=True)]
+    assert faults(doors, seed, 20_000) == []
+
+
+@pytest.mark.torture
+@pytest.mark.promise(73)
+def test_unusable_options_are_refused_by_name_in_5_000_commands(place: Place, seed: int) -> None:
+    assert wrong_commands(place, seed, 5_000) == []
 
 
 def test_every_public_name_is_tried(place: Place) -> None:
-    doors = place.doors(tensorflow=True)
+    doors = [*place.doors(tensorflow=True), *place.method_doors(tensorflow=True)]
     tried = {door.name.rpartition(".")[2] for door in doors}
     public = {name for package in PACKAGES for name in import_module(package).__all__}
     assert public - NOT_CALLED - tried == set()

@@ -48,7 +48,7 @@ NOT_CALLED = {
     *("SampleLoader", "TorchLoader", "Target", "Engine", "Source", "MakingOptions", "RejectCode", "AnnotationCode"),
     *("Annotations", "ColumnInfo", "Evidence", "Findings", "Gather", "Look", "Parts", "Reader", "Row", "Skipped"),
     *("SourceFile", "choose_roles", "find_files", "write_shard", "Stored", "WaitRecorder", "Sample"),
-    *("as_dataset", "prefetch_ray", "draw_caption", "decode_image"),  # tensors, a cluster
+    *("as_dataset", "prefetch_ray"),  # tensors, a cluster
     "__version__",
 }
 
@@ -340,10 +340,10 @@ class Place:
         evaluated = pipelines.eval_array_batches(split, batch_size=2, image_size=16)
         source = converters.open_source(str(self.folder / "photos"))
 
-        def cut(start: Any = None, stop: Any = None, step: Any = None) -> Any:
-            return split[start:stop:step]
+        def cut(index_from: Any = None, index_to: Any = None, index_by: Any = None) -> Any:
+            return split[index_from:index_to:index_by]
 
-        def bounds(start: int | float | None, stop: int | float | None, step: int | None) -> None: ...
+        def bounds(index_from: int | float | None, index_to: int | float | None, index_by: int | None) -> None: ...
 
         def inside(name: object) -> bool:
             return name in self.data
@@ -401,7 +401,7 @@ class Place:
         crop = p.random_resized_crop(16)
         return [
             method("KerasBatches[]", batches.__getitem__, {"index": 0}, positional="index"),
-            method("Feed.at", feed.at, {"step": 1}),
+            method("Feed.at", feed.at, {"start": 1}),
             method("Feed.position", feed.position, {"step": 1}),
             method("draw_caption", p.draw_caption, {"features": texts, "seed": seed, "key": "text"}),
             method("multi_hot of integers", p.multi_hot, {"labels": [0, 2], "classes": 3}),
@@ -485,6 +485,9 @@ class Place:
         ]
 
 
+AS_IN_A_LIST = {"Split.place", "Split.where", "Split.payload", "Source[]", "Split[:]"}  # True is 1
+LONGEST = 12_000  # characters of a message, with those of the text that was given, perhaps twice
+
 # How a call may end: with an error of the package, or with what was meant after all.
 RIGHT = {"named", "of another place", "unknown keyword", "right"}
 
@@ -495,6 +498,8 @@ _NEVER_NEGATIVE = re.compile(
 
 def admits(hint: Any, value: Any) -> bool:
     """Whether a value is of a type, as far as a user would say so; elements only of literals and short texts."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
+        value = value.item()
     origin, inner = get_origin(hint), get_args(hint)
     if hasattr(hint, "__metadata__"):
         return admits(inner[0], value)
@@ -519,7 +524,8 @@ def admits(hint: Any, value: Any) -> bool:
     if kind in (Sequence, Iterable, Collection):
         return isinstance(value, Iterable) and not isinstance(value, str | bytes)
     if kind is tuple:
-        return isinstance(value, tuple | list) and (Ellipsis in inner or len(value) == len(inner))
+        is_row = isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1)
+        return is_row and (Ellipsis in inner or len(value) == len(inner))
     if kind is Mapping:
         return isinstance(value, Mapping)
     if kind is Callable or hint is Callable:
@@ -536,9 +542,9 @@ def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -
             door.use(door.call(**given))
     except ShardfeedError as error:
         text = str(error)
-        if not text.isprintable() or len(text) > 2000:
+        if not text.isprintable() or len(text) > LONGEST:
             return "unreadable", f"{shown}: {text!r:.300}"
-        return of_place(error, text, name, given), f"{shown}: {text:.200}"
+        return of_place(error, text, name, {**door.hints(), **given}), f"{shown}: {text:.200}"
     except Exception as error:
         if "unexpected keyword argument" in str(error) and repr(name) in str(error):
             return "unknown keyword", ""
@@ -546,10 +552,15 @@ def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -
             return "right", ""
         if callable(value) and hint is not None and admits(hint, value):  # the caller's function failed
             return "right", ""
-        if isinstance(error, IndexError) and door.name.startswith("Split"):  # as of a sequence
+        if isinstance(error, IndexError) and door.name.startswith(("Split", "Source")):  # as of a sequence
             return "right", ""
         return "raw", f"{shown}: {type(error).__name__}: {error!s:.200} {where(error)}"
-    as_in_a_sequence = isinstance(value, bool) and door.name in ("Split.place", "Split.where", "Split.payload")
+    as_in_a_sequence = isinstance(value, bool) and door.name in (
+        "Split.place",
+        "Split.where",
+        "Split.payload",
+        "Source[]",
+    )
     if not admits(hint, value) and not as_in_a_sequence:  # a list takes True for 1
         return "accepted, of a wrong type", shown
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -563,8 +574,10 @@ def of_place(error: ShardfeedError, text: str, name: str, given: Mapping[str, An
     parts = f"{name.removeprefix('group_')}|{name.partition('_')[0]}"
     if re.search(parts, text):
         return "named"
-    places = {place.strip() for place in str(error.place).split(",")}
-    is_place = bool(places & given.keys()) or "/" in str(error.place) or " " in str(error.place)
+    places = {place.strip().partition("[")[0] for place in str(error.place).split(",")}
+    of_others = {"shuffle", "index"}  # what Keras asks for, and each of several indices
+    is_place = bool(places & ({*given, *of_others})) or "/" in str(error.place) or " " in str(error.place)
+    is_place |= in_short(given[name]).strip("'") == str(error.place)  # a path
     return "of another place" if is_place or isinstance(error, LookupError | OSError) else "nameless"
 
 

@@ -17,7 +17,7 @@ from shardfeed.converters.sources.classes import BadLabelError, NamesFile, class
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.options import ColumnOptions, Options, naming
 from shardfeed.converters.sources.rows.evidence import By, check_classes
-from shardfeed.errors import UsageError, argument, escape, name_bytes
+from shardfeed.errors import UsageError, argument, escape, name_bytes, shown
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.text import counted
 
@@ -152,10 +152,13 @@ def values_at(columns: Sequence[ListedColumn], index: int) -> dict[str, Value]:
 
 
 def sample_number(index: int, count: int) -> int:
-    """Convert an index of a source to 0 to count - 1. Raises IndexError."""
-    index = operator.index(index)
+    """Convert an index of a source to 0 to count - 1. Raises IndexError, UsageError unless it is an integer."""
+    try:
+        index = operator.index(index)
+    except Exception:  # also of its own methods
+        raise UsageError("index", f"got {shown(index)}, expected an integer") from None
     if not -count <= index < count:
-        raise IndexError(f"sample {index} of {count}")
+        raise IndexError(f"sample {shown(index)} of {count}")
     return index % count
 
 
