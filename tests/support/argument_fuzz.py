@@ -548,20 +548,13 @@ def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -
     except Exception as error:
         if "unexpected keyword argument" in str(error) and repr(name) in str(error):
             return "unknown keyword", ""
-        if isinstance(error, TypeError) and door.name == "Dataset[]":  # as of a mapping
-            return "right", ""
         if callable(value) and hint is not None and admits(hint, value):  # the caller's function failed
             return "right", ""
         if isinstance(error, IndexError) and door.name.startswith(("Split", "Source")):  # as of a sequence
             return "right", ""
         return "raw", f"{shown}: {type(error).__name__}: {error!s:.200} {where(error)}"
-    as_in_a_sequence = isinstance(value, bool) and door.name in (
-        "Split.place",
-        "Split.where",
-        "Split.payload",
-        "Source[]",
-    )
-    if not admits(hint, value) and not as_in_a_sequence:  # a list takes True for 1
+    as_in_a_list = isinstance(value, bool) and door.name in AS_IN_A_LIST
+    if not admits(hint, value) and not as_in_a_list:
         return "accepted, of a wrong type", shown
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and _NEVER_NEGATIVE.search(name) and not value >= 0:
@@ -577,8 +570,16 @@ def of_place(error: ShardfeedError, text: str, name: str, given: Mapping[str, An
     places = {place.strip().partition("[")[0] for place in str(error.place).split(",")}
     of_others = {"shuffle", "index"}  # what Keras asks for, and each of several indices
     is_place = bool(places & ({*given, *of_others})) or "/" in str(error.place) or " " in str(error.place)
-    is_place |= in_short(given[name]).strip("'") == str(error.place)  # a path
+    is_place |= isinstance(given[name], str | os.PathLike) and shown_path(given[name]) == str(error.place)
     return "of another place" if is_place or isinstance(error, LookupError | OSError) else "nameless"
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """A path as an error names it."""
+    try:
+        return os.fspath(path)
+    except Exception:
+        return ""
 
 
 def in_short(value: Any) -> str:
