@@ -90,25 +90,36 @@ class _KerasBatches(keras.utils.PyDataset):
     @checked
     def __getitem__(self, index: Natural) -> Any:
         with self._lock:
-            if index > self._asked:
-                problem = f"got batch {index} of an epoch before batch {self._asked}: an order that no seed repeats"
-                raise UsageError("shuffle", problem, "give fit shuffle=False: the batches are shuffled already")
-            if index == 0 and not self._begun and not self._trial:
-                if self._short:
-                    problem = "this fit began within an epoch, and Keras would train on as few steps of all others"
-                    raise UsageError("epochs", problem, "give it epochs=initial_epoch + 1, and call fit again")
-                self._first, self._begun, self._asked = self._batches.step, True, 0
-                self._short = self._first % len(self) > 0
-            step = index + (self._batches.step if self._trial else self._first)
-            if index == self._asked:
-                self._asked = 0 if (step + 1) % len(self) == 0 else index + 1
-            if step != self._next or step % len(self) == 0:
-                self._made = self._batches.rest_of_epoch(step)
-            self._next = step + 1
-            batch = next(self._made, None)
+            batch = self._counted(index)
         if batch is None:  # the rest of an iteration, without those that are left out
             raise IntegrityError("damaged", "no record of a batch is intact, and Keras expects all batches")
-        if self._arrange is None and isinstance(batch, dict):
+        if self._arrange is not None:
+            return self._arrange(batch)
+        if isinstance(batch, dict):
             problem = f"batches are dicts with {', '.join(map(repr, batch))}, and Keras takes images and labels"
             raise UsageError("arrange", problem, 'give arrange=lambda batch: (batch["images"], batch[...])')
-        return batch if self._arrange is None else self._arrange(batch)
+        return batch
+
+    def _counted(self, index: int) -> Any:
+        """The batch of the running iteration, and what follows from its being asked for; None if none is left."""
+        if index > self._asked:
+            problem = f"got batch {index} of an epoch before batch {self._asked}: an order that no seed repeats"
+            raise UsageError("shuffle", problem, "give fit shuffle=False: the batches are shuffled already")
+        if index == 0 and not self._begun and not self._trial:
+            self._begin()
+        step = index + (self._batches.step if self._trial else self._first)
+        is_last = (step + 1) % len(self) == 0
+        if index == self._asked:
+            self._asked = 0 if is_last else index + 1
+        if step != self._next or step % len(self) == 0:
+            self._made = self._batches.rest_of_epoch(step)
+        self._next = step + 1
+        return next(self._made, None)
+
+    def _begin(self) -> None:
+        """Begin an iteration that counts. Raises UsageError after the rest of an epoch."""
+        if self._short:
+            problem = "this fit began within an epoch, and Keras would train on as few steps of all others"
+            raise UsageError("epochs", problem, "give it epochs=initial_epoch + 1, and call fit again")
+        self._first, self._begun, self._asked = self._batches.step, True, 0
+        self._short = self._first % len(self) > 0

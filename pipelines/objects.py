@@ -104,7 +104,8 @@ def _needed(schema: Schema, kind: RecordKind, keys: Collection[str] = ()) -> Col
     """Return `keys`, by default all of a kind. Raises UsageError if the dataset lacks one."""
     for key in keys or kind.features:
         if schema.key(key) is None:
-            remedy = kind.remedy or f"convert it again with --tasks {kind.tasks}"
+            in_python = kind.tasks.split(",")
+            remedy = kind.remedy or f"convert it again with --tasks {kind.tasks} (in Python tasks={in_python})"
             raise UsageError("transform", f"this dataset has no {kind.name}: no feature {key}", remedy)
     return keys or kind.features
 

@@ -21,8 +21,8 @@ from shardfeed.shapes import ArgumentShape, ListOf, OneOf, Range, plain_number, 
 from shardfeed.typed import Option, Typed, assignments, named_once, typed
 
 __all__ = [
-    "Count", "Fraction", "Int64", "Natural", "Option", "Positive", "Range", "Seed", "Step", "Typed", "assignments",
-    "check", "checked", "declared_hints", "named_once", "taking", "typed",
+    "Count", "Epoch", "Fraction", "Int64", "Natural", "Option", "Positive", "Range", "Seed", "Step", "Typed",
+    "assignments", "check", "checked", "declared_hints", "named_once", "taking", "typed",
 ]  # fmt: skip
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -36,6 +36,7 @@ Count = Annotated[int, Range(1, 2**63 - 1)]  # as arrays count
 Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
 Step = Annotated[int, Range(0, 2**63 - 1)]
+Epoch = Annotated[int, Range(0, 2**31 - 1)]  # times the steps of one, it is still a step
 Int64 = Annotated[int, Range(-(2**63), 2**63 - 1)]  # as records and arrays have them
 
 _NO_COLUMNS = 13  # the kind of an entry in a code's table of lines that has a line only: see CPython's locations.md

@@ -31,7 +31,7 @@ from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_c
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.export_files import ExportFiles, check_name
 from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
-from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape, shown
+from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
 from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
@@ -87,7 +87,7 @@ def losses_of(
     for word in sorted(wanted - {ALL}):
         if word not in words and word not in ("ids", "twins"):
             can = f"{to} leaves out only {', '.join(needed)}" if needed else f"{to} can store all of it"
-            raise UsageError("drop", f"got {shown(word)}: {can}", "remove it from the list")
+            raise UsageError("drop", f"got {escape(word)!r}: {can}", "remove it from the list")
     return DroppedFeatures(to, words, "twins" in wanted, frozenset(holds))
 
 

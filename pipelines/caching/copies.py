@@ -213,7 +213,8 @@ def _to_pixels(record: Record) -> Record:
                 image = tf.io.decode_png(encoded, channels=3)
     except tf.errors.InvalidArgumentError as error:
         problem = f"its image cannot be decoded: {escape(error.message)}"
-        raise IntegrityError("record", problem, "convert again, without --check header") from None
+        remedy = "convert again, without --check header (in Python check='header')"
+        raise IntegrityError("record", problem, remedy) from None
     if image.shape != (height, width, 3):
         problem = f"its image is {image.shape[0]}x{image.shape[1]}, its record says {height}x{width}"
         raise IntegrityError("record", problem)

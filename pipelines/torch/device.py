@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from shardfeed.declared import Natural, Positive, checked
+from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
@@ -150,7 +150,7 @@ class DeviceFeed:
         self._step = None
 
     @checked
-    def set_epoch(self, epoch: Natural) -> None:
+    def set_epoch(self, epoch: Epoch) -> None:
         """The loader's own."""
         self._resumable().set_epoch(epoch)
         self._step = None

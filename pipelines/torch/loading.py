@@ -21,7 +21,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from shardfeed.declared import Natural, Step, checked
+from shardfeed.declared import Epoch, Step, checked
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.order import progress
@@ -292,7 +292,7 @@ class TorchLoader(SampleLoader):
             yield batch
 
     @checked
-    def set_epoch(self, epoch: Natural) -> None:
+    def set_epoch(self, epoch: Epoch) -> None:
         """Make the next iteration epoch `epoch`, from its start, or after the batch of a state loaded in that epoch.
 
         You need it only to repeat or skip epochs, and to resume by skipping batches, as other programs do; they call it

@@ -10,7 +10,7 @@ from typing import Any
 import torch.distributed
 from torch.utils.data import Sampler
 
-from shardfeed.declared import Natural, Step, check, checked
+from shardfeed.declared import Epoch, Step, check, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.caching.client import chunk_of
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
@@ -198,7 +198,7 @@ class Steps(SharedSteps):
         return _Iteration(self, counted=not self._ours)
 
     @checked
-    def set_epoch(self, epoch: Natural) -> None:
+    def set_epoch(self, epoch: Epoch) -> None:
         following, fresh = self.following(), self._begun is None
         if self.endless:  # its iterations are not epochs
             if fresh and not self._loaded and epoch not in (0, following):
@@ -274,7 +274,7 @@ class _TrainersEpoch:
     steps: Steps
 
     @checked
-    def set_epoch(self, epoch: Natural) -> None:
+    def set_epoch(self, epoch: Epoch) -> None:
         if epoch > self.steps.following():
             self.steps.set_epoch(epoch)
 

@@ -61,6 +61,7 @@ def ours() -> Callable[[int], None]:
     return names["warns"]
 
 
+@pytest.mark.promise(73)
 @pytest.mark.parametrize("depth", [0, 1, 7])
 def test_a_warning_names_the_line_of_the_user(depth: int, tmp_path: Path) -> None:
     warns = ours()

@@ -5,13 +5,17 @@ operators and setters of objects that public functions return. Each is `@checked
 What stands there is tried by the calls of tests/support/argument_fuzz.py instead.
 """
 
+import ast
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
 import pytest
+
+from repository import ROOT
 
 PACKAGES = ("", ".converters", ".readers", ".pipelines", ".pipelines.prefetch", ".pipelines.torch")
 OPERATORS = {"__getitem__", "__getitems__", "__setitem__", "__delitem__", "__contains__", "__call__", "__init__"}
@@ -193,3 +197,62 @@ def test_a_door_without_a_check_is_found() -> None:
         "open",
         "step",
     ]
+
+
+# Options of other programs.
+OF_OTHERS = re.compile(r"(azcopy|docker|pip|hf|tar|apt|shardfeed \w+)\b[^`]*--|--(upgrade|shm-size|force-reinstall)\b")
+OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
+
+
+def bare_options(source: str) -> list[str]:
+    """The texts of a module that name an option as it is typed, and not as Python writes it."""
+    tree = ast.parse(source)
+    described = {id(node) for call in ast.walk(tree) if is_described(call) for node in ast.walk(call)}
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in described | documented | inside:
+            continue
+        text = text_of(node)
+        if OPTION.search(text) and "(in Python" not in text and not OF_OTHERS.search(text):
+            found.append(text)
+    return found
+
+
+def is_described(node: ast.AST) -> bool:
+    """Whether it is the help of an option, or an argument of a message that Python writes in its own way."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("Typed", "argument")
+
+
+def text_of(node: ast.AST) -> str:
+    """The text of a literal, with {} for each value in it; "" for other nodes."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or "{}" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def test_messages_name_options_as_python_writes_them() -> None:
+    """Functions are called from Python: `argument("max_bad", 8)` is typed as an option on the command line only."""
+    found = [
+        f"{path.relative_to(ROOT)}: {text}"
+        for folder in ("shardfeed", "converters", "readers", "pipelines")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for text in bare_options(path.read_text())
+    ]
+    assert found == [], "name the argument by shardfeed.errors.argument, or add '(in Python ...)'"
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('E("x", "give --tasks boxes")', 1),
+        ('E("x", f"give --tasks {boxes}")', 1),
+        ('E("x", "give --tasks boxes (in Python tasks=[...])")', 0),
+        ('E("x", "`shardfeed adopt DIR --image-key KEY`")', 0),
+        ('Typed("not with --tasks")', 0),
+        ('def f():\n    """With --tasks."""', 0),
+    ],
+)
+def test_a_bare_option_is_found(source: str, count: int) -> None:
+    assert len(bare_options(source)) == count

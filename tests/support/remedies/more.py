@@ -302,22 +302,22 @@ def datasets_of_other_classes(box: Box) -> None:
     Way("shardfeed merge", 32, fill={"shardfeed merge": "shardfeed merge out b new --prefix --renumber"}),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks {}",
+    "pipelines/objects.py: convert it again with --tasks {} (in Python tasks={})",
     lambda: loader(keypoints=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/keypoints.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks {}",
+    "pipelines/objects.py: convert it again with --tasks {} (in Python tasks={})",
     lambda: loader(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks {}",
+    "pipelines/objects.py: convert it again with --tasks {} (in Python tasks={})",
     lambda: batches(masks=True),
     Way("--tasks", 16, onto=f"convert {SCENES}/coco/instances.json new --images {SCENES}/images"),
 )
 @advises(
-    "pipelines/objects.py: convert it again with --tasks {}",
+    "pipelines/objects.py: convert it again with --tasks {} (in Python tasks={})",
     lambda: loader(boxes="xyxyxyxy"),
     Way("--tasks", 1, onto="convert obb/data.yaml new"),
 )
@@ -352,7 +352,7 @@ class Unnumbered:
     Way("shardfeed verify", then=Way("shardfeed salvage", 3, fill=DIR), fill=DIR),
 )
 @advises(
-    "pipelines/caching/copies.py: convert again, without --check header",
+    "pipelines/caching/copies.py: convert again, without --check header (in Python check='header')",
     kept,
     Way(drop="--check", onto="convert images new --check header", then=Way("--max-bad", 2, listed=1)),
 )
