@@ -297,7 +297,8 @@ class ArrayBatches(Iterable[Any]):
 
     def _drawn(self, step: int) -> tuple[DrawnSamples, int | None]:
         """The samples of a step, and the chunk of the order in which they are read."""
-        indices = np.arange(*self._cuts[step : step + 2])
+        place = step % len(self)  # all epochs are alike
+        indices = np.arange(*self._cuts[place : place + 2])
         return DrawnSamples(indices, np.zeros_like(indices)), step if self._process.ranks == 1 else None
 
     def _ahead(self, steps: range) -> Ahead[Any]:

@@ -14,8 +14,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from shardfeed.declared import checked
-from shardfeed.errors import UsageError
+from shardfeed.declared import Range, checked
+from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.windows import RandomWindow, Window, center_window, uniform_numbers
 
 MIN_VISIBLE = 0.1  # default share of an object's box: with less, the object is dropped
@@ -165,13 +165,22 @@ def _check_numbers(name: str, array: Any) -> None:
     size = 4 if name == "boxes" else 2
     try:
         shape = np.asarray(array, np.float32).shape
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         shape = ()
     if shape[-1:] != (size,):
-        raise UsageError(name, f"got {array!r:.100}, expected numbers [..., {size}]")
+        raise UsageError(name, f"got {shown(array)}, expected numbers [..., {size}]")
+
+
+def _check_pair(name: str, array: Any) -> None:
+    """Raise UsageError unless this is an array or a tensor of two numbers."""
+    _check_numbers(name, array)
+    if np.shape(array) != (2,):
+        raise UsageError(name, f"got an array of shape {np.shape(array)}, expected numbers [2]")
 
 
 Numbers = Annotated[np.ndarray, _check_numbers]
+Pair = Annotated[np.ndarray, _check_pair]
+Pixels = Annotated[int, Range(0, 2**24)]  # more than any image has on a side
 
 
 @checked
@@ -189,11 +198,17 @@ def boxes_to_source(boxes: Numbers, scale: Numbers, offset: Numbers) -> np.ndarr
     """
     boxes = np.asarray(boxes, np.float32)
     scale, offset = (np.tile(np.asarray(side, np.float32), boxes.shape[-1] // 2) for side in (scale, offset))
-    return boxes * scale[..., None, :] + offset[..., None, :]
+    try:
+        return boxes * scale[..., None, :] + offset[..., None, :]
+    except ValueError:
+        shapes = f"got arrays of shapes {scale.shape} and {offset.shape} for boxes {boxes.shape}"
+        raise UsageError(
+            "scale, offset", shapes, "give one of each for an image, [2], or for a batch, [b, 2]"
+        ) from None
 
 
 @checked
-def masks_to_source(masks: np.ndarray, scale: Numbers, offset: Numbers, size: tuple[int, int]) -> np.ndarray:
+def masks_to_source(masks: np.ndarray, scale: Pair, offset: Pair, size: tuple[Pixels, Pixels]) -> np.ndarray:
     """Resample predicted masks from the model's input to the stored image, [k, height, width].
 
     Masks are resampled with nearest-neighbour interpolation.

@@ -164,7 +164,7 @@ class WaitRecorder:
         draw_waits(axis, self.waits_ms)
         axis.set_title(str(self), fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
-        with disk_errors(path, "write"):
+        with disk_errors(os.fspath(path), "write"):
             figure.savefig(path)
 
 

@@ -171,8 +171,9 @@ class Split(Sequence[Record]):
         cut = slice(self._number(part.start), self._number(part.stop), part.step)
         try:
             cut.indices(len(self))
-        except (TypeError, ValueError) as error:
-            raise UsageError("index", f"got {shown(part)}: {error}", "give integers, or shares within 0..1") from None
+        except Exception:  # also of the bounds' own methods
+            problem = f"got {shown(part)}, expected integers, or shares within 0..1, and a step other than 0"
+            raise UsageError("index", problem) from None
         return cut
 
     def _number(self, bound: Any) -> Any:
@@ -260,7 +261,8 @@ class Split(Sequence[Record]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """Return the samples at `indices`, read together: PyTorch's DataLoader requests a batch this way."""
-        if not isinstance(indices, Sequence) and not (isinstance(indices, np.ndarray) and indices.ndim == 1):
+        is_row = isinstance(indices, np.ndarray) and indices.ndim == 1
+        if isinstance(indices, str | bytes) or not (is_row or isinstance(indices, Sequence)):
             raise UsageError("indices", f"got {shown(indices)}, expected a list of integers")
         payloads = self.shards.payloads(np.array([self.place(index) for index in indices], np.int64))
         return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]

@@ -26,7 +26,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed import converters, pipelines, readers
-from shardfeed.errors import ShardfeedError
+from shardfeed.errors import IntegrityError, ShardfeedError
 
 from pictures import image_bytes
 
@@ -485,6 +485,7 @@ class Place:
         ]
 
 
+NAMES: set[str] = set()  # of the arguments of all doors
 AS_IN_A_LIST = {"Split.place", "Split.where", "Split.payload", "Source[]", "Split[:]"}  # True is 1
 LONGEST = 12_000  # characters of a message, with those of the text that was given, perhaps twice
 
@@ -544,7 +545,7 @@ def ended(door: Door, name: str, value: Any, hint: Any, given: dict[str, Any]) -
         text = str(error)
         if not text.isprintable() or len(text) > LONGEST:
             return "unreadable", f"{shown}: {text!r:.300}"
-        return of_place(error, text, name, {**door.hints(), **given}), f"{shown}: {text:.200}"
+        return of_place(error, text, name, given), f"{shown}: {text:.200}"
     except Exception as error:
         if "unexpected keyword argument" in str(error) and repr(name) in str(error):
             return "unknown keyword", ""
@@ -569,9 +570,10 @@ def of_place(error: ShardfeedError, text: str, name: str, given: Mapping[str, An
         return "named"
     places = {place.strip().partition("[")[0] for place in str(error.place).split(",")}
     of_others = {"shuffle", "index"}  # what Keras asks for, and each of several indices
-    is_place = bool(places & ({*given, *of_others})) or "/" in str(error.place) or " " in str(error.place)
+    is_place = bool(places & (NAMES | {*given, *of_others})) or "/" in str(error.place) or " " in str(error.place)
     is_place |= isinstance(given[name], str | os.PathLike) and shown_path(given[name]) == str(error.place)
-    return "of another place" if is_place or isinstance(error, LookupError | OSError) else "nameless"
+    of_data = isinstance(error, LookupError | OSError | IntegrityError)  # which names a file, a split or a record
+    return "of another place" if is_place or of_data else "nameless"
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
@@ -604,6 +606,7 @@ def where(error: BaseException) -> str:
 def calls(doors: Sequence[Door], draws: random.Random, count: int) -> Iterable[tuple[Door, str, str, str]]:
     """Make that many calls: the door, the argument, how it ended, and what is to be seen of it."""
     hints = {door.name: door.hints() for door in doors}
+    NAMES.update(*hints.values())
     for _ in range(count):
         door = draws.choice(doors)
         given = door.given()
