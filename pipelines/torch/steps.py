@@ -258,7 +258,7 @@ class _Iteration(Iterator[list[Key]]):
 
     def load_state_dict(self, state: dict[str, int | None]) -> None:
         epoch = state_entry(state, "epoch")
-        check("state_dict", epoch, Natural | None)
+        check("state_dict", epoch, Epoch | None)
         if epoch is not None:
             self._begin(self._steps.step, epoch)
             self._steps.moved = False
