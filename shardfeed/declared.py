@@ -96,7 +96,7 @@ class _Arguments:
 
     @cached_property
     def declarations(self) -> dict[str, "_Declaration"]:
-        """What is declared of each; at the first call, when the names of a TypedDict are known."""
+        """Return the declaration of each; made at the first call, when the names of a TypedDict are known."""
         return {name: _declaration(hint) for name, hint in declared_hints(self.function).items()}
 
     def checked(self, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -130,7 +130,7 @@ class _Arguments:
 
 
 class _Declaration:
-    """What a signature says of one argument: its shape, a remedy, and a check of its own in place of the shape's."""
+    """The declaration of one argument: its shape, a remedy, and perhaps a check of its own in place of the shape's."""
 
     def __init__(self, hint: Any) -> None:
         extras = [extra for each in (hint, *get_args(hint)) for extra in getattr(each, "__metadata__", ())]
