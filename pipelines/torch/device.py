@@ -7,7 +7,7 @@ device runs the step that was queued before. Batches of encoded images have one,
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,10 +143,9 @@ class DeviceFeed:
         """The loader's state at the last batch handed out, not made ahead. Raises UsageError if it has none."""
         return self._resumable().state_dict(self._step)
 
-    @checked
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, str]) -> None:
         """The loader's own."""
-        self._resumable().load_state_dict(dict(state))
+        self._resumable().load_state_dict(state)
         self._step = None
 
     @checked

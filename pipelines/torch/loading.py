@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from multiprocessing import spawn
@@ -312,11 +312,10 @@ class TorchLoader(SampleLoader):
         """
         return self._steps.state_dict(self._steps.returned() if step is None else step)
 
-    @checked
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, str]) -> None:
         """Continue after the batch at which `state` was taken: the next iteration gives the epoch's remaining batches.
 
         Raises OrderMismatchError for a state of a different dataset, seed, batch size or order, IntegrityError for a
         damaged state, UsageError for anything else.
         """
-        self._steps.load_state_dict(dict(state))
+        self._steps.load_state_dict(state)

@@ -59,7 +59,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "a loader that is none": (lambda data: TORCH.to_device(3, "cpu"), "loader"),
     "an epoch of text": (lambda data: loader(data).set_epoch("x"), "epoch"),
     "an epoch of text on a device": (lambda data: TORCH.to_device(loader(data), "cpu").set_epoch("x"), "epoch"),
-    "a state of text": (lambda data: loader(data).load_state_dict("x"), "state"),
+    "a state of text": (lambda data: loader(data).load_state_dict("x"), "state_dict"),
     "labels beyond": (lambda data: TORCH.multi_hot([10**30], 3), "labels"),
     "labels of two axes": (lambda data: TORCH.multi_hot(np.zeros((2, 2), np.int64), 3), "labels"),
     "too many classes": (lambda data: TORCH.multi_hot([0], 2**62), "classes"),

@@ -26,8 +26,8 @@ CHECKS_ITSELF = {
     "Dataset": {"__getitem__", "__contains__"},  # a missing split lists those that there are
     "Split": {"__getitem__", "__getitems__", "place", "where", "payload"},  # for each sample: `place` checks the index
     "Position": {"check", "from_json", "load", "save"},  # a position is read and written back as its file is
-    "TorchLoader": {"state_dict"},  # its position does
-    "DeviceFeed": {"state_dict"},
+    "TorchLoader": {"state_dict", "load_state_dict"},  # its position does
+    "DeviceFeed": {"state_dict", "load_state_dict"},
     "GeometricTransform": {"__call__"},  # for each image: `check_record` and `own_seed`
     "Detection": {"__call__"},
     "Segmentation": {"__call__"},
