@@ -7,16 +7,22 @@ worker that writes them.
 """
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from shardfeed.converters.rejects import Account
-from shardfeed.errors import UsageError, spell_out
+from shardfeed.declared import check, checked
+from shardfeed.errors import ShardfeedError, UsageError, escape, printable, spell_out
+from shardfeed.foreign import is_stop, words
 from shardfeed.schema import Schema, Value
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True)
@@ -167,6 +173,38 @@ class Sample:
     raster: RasterImage | None = None
 
 
+def _check_text(name: str, value: object) -> None:
+    """Raise UsageError unless `value` is text, which may be empty."""
+    if not isinstance(value, str):
+        raise UsageError(name, f"got {type(value).__name__}, expected text")
+
+
+def _check_texts(name: str, values: object) -> None:
+    """Raise UsageError unless `values` is a list of texts."""
+    check(name, values, Sequence[Any])
+    for value in values:  # type: ignore[attr-defined]  # it is a sequence
+        _check_text(name, value)
+
+
+def _check_fingerprint(name: str, value: object) -> None:
+    """Raise UsageError for a fingerprint that no manifest has."""
+    if value is not None and not (isinstance(value, str) and _FINGERPRINT.match(value)):
+        problem = f"got {escape(repr(value))[:100]}, expected 32 hexadecimal digits, in lower case"
+        raise UsageError(name, problem, "hashlib.blake2b(data, digest_size=16).hexdigest() gives them")
+
+
+def _check_made_with(name: str, value: object) -> None:
+    """Raise UsageError for options that no manifest can hold."""
+    if value is None:
+        return
+    check(name, value, Mapping[str, Any])
+    try:
+        json.dumps(dict(value), allow_nan=False, sort_keys=True)  # type: ignore[call-overload]  # it is a mapping
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"cannot be written as JSON: {words(error)}"
+        raise UsageError(name, problem, "give numbers that are finite, text, lists and dicts") from None
+
+
 @dataclass(frozen=True)
 class Skipped:
     """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and the reason.
@@ -179,7 +217,14 @@ class Skipped:
     code: str
     reason: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, bytes):
+            check("key", self.key, bytes)
+        _check_text("code", self.code)
+        _check_text("reason", self.reason)
 
+
+@checked
 @dataclass(frozen=True)
 class Findings:
     """Facts that a source found while listing its samples, for the report.
@@ -196,7 +241,7 @@ class Findings:
     """
 
     rejected: Sequence[Skipped] = ()
-    notes: Sequence[str] = ()
+    notes: Annotated[Sequence[str], _check_texts] = ()
     folder: bytes | None = None
     account: Account | None = None
     in_files: bool = False
@@ -231,6 +276,7 @@ class Source(Protocol):
     def __getitem__(self, index: int, /) -> Sample: ...
 
 
+@checked
 @dataclass(frozen=True)
 class SourceInfo:
     """Statements of a source about itself, beside its samples: its method `info`, which it need not have, returns them.
@@ -249,25 +295,51 @@ class SourceInfo:
     """
 
     findings: Findings = field(default_factory=Findings)
-    described: str = ""
-    made_with: Mapping[str, Any] | None = None
+    described: Annotated[str, _check_text] = ""
+    made_with: Annotated[Mapping[str, Any] | None, _check_made_with] = None
     keeps_order: bool = False
-    fingerprint: str | None = None
+    fingerprint: Annotated[str | None, _check_fingerprint] = None
     onto: Any = None
+
+
+def class_of(source: object) -> str:
+    """Return the name of a source's class, for a message."""
+    return escape(type(source).__name__)
+
+
+def is_ours(source: object) -> bool:
+    """Return whether a source is of a class of this package."""
+    return type(source).__module__.startswith("shardfeed.")
+
+
+def raise_source_error(source: object, member: str, error: BaseException) -> NoReturn:
+    """Raise UsageError for what the `schema`, `info` or `__len__` of a user's source raised.
+
+    Signals, our own errors, and whatever a source of ours raises are raised as they are.
+    """
+    if is_ours(source) or is_stop(error) or isinstance(error, ShardfeedError):
+        raise error
+    raise UsageError("source", f"{class_of(source)}.{member} raised {words(error)}", "correct the source") from error
 
 
 def info_of(source: Source) -> SourceInfo:
     """Return what a source says of itself, options in notes spelled out; nothing if it has no `info`.
 
-    Raises UsageError if `info` is no method that returns a SourceInfo, or if there are findings without it.
+    Raises UsageError if `info` is no method that returns a SourceInfo, if it raises, or if there are findings without
+    it.
     """
-    if not hasattr(source, "info") and isinstance(getattr(source, "findings", None), Findings):
-        problem = "has findings as an attribute, expected a method `info` that returns them: they would be lost"
-        raise UsageError("source", problem, "def info(self): return SourceInfo(self.findings)")
-    told = getattr(source, "info", SourceInfo)
-    info = told() if callable(told) else told
+    try:
+        has_info = hasattr(source, "info")
+        if not has_info and isinstance(getattr(source, "findings", None), Findings):
+            problem = "has findings as an attribute, expected a method `info` that returns them: they would be lost"
+            raise UsageError("source", problem, "def info(self): return SourceInfo(self.findings)")
+        told = source.info if has_info else SourceInfo  # type: ignore[attr-defined]  # it has one
+        info = told() if callable(told) else told
+    except BaseException as error:
+        raise_source_error(source, "info", error)
     if not isinstance(info, SourceInfo):
-        problem = f"got {type(info).__name__} from the source's `info`, expected a method that returns a SourceInfo"
+        got = f"got {escape(type(info).__name__)} from the source's `info`"
+        problem = f"{got} ({class_of(source)}.info), expected a method that returns a SourceInfo"
         raise UsageError("source", problem, "return SourceInfo(findings, described), or rename the attribute")
-    findings = replace(info.findings, notes=[*map(spell_out, info.findings.notes)])
-    return replace(info, findings=findings)
+    notes = [printable(spell_out(note)) for note in info.findings.notes]
+    return replace(info, findings=replace(info.findings, notes=notes), described=printable(info.described))

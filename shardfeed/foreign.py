@@ -1,0 +1,46 @@
+"""Errors of code that is not ours: of a source, an installed package, a transform.
+
+Such code may raise anything, with any text. It is called inside a `try`, and what it raised is shown in one line.
+"""
+
+import os
+import signal
+import threading
+import traceback
+
+from shardfeed.errors import escape
+
+_SHOWN = 300  # characters of an error's text
+
+
+class Stop(BaseException):
+    """A signal, as an exception: it passes through foreign code, and through all that catches foreign errors."""
+
+
+def is_stop(error: BaseException) -> bool:
+    """Return whether an exception that came out of foreign code means that this process is to stop.
+
+    A KeyboardInterrupt does where Ctrl-C raises it. The command line raises a subclass instead, so that there a plain
+    one is raised by the foreign code itself.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        by_signal = threading.current_thread() is threading.main_thread()
+        by_signal = by_signal and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        return by_signal or type(error) is not KeyboardInterrupt
+    return isinstance(error, Stop | GeneratorExit)
+
+
+def words(error: BaseException) -> str:
+    """Return the type and the text of a foreign error, on one printable line: `ValueError: no such row`."""
+    try:
+        text = str(error)
+    except Exception:  # it is foreign, too
+        text = ""
+    name = escape(type(error).__name__)
+    return f"{name}: {escape(text[:_SHOWN])}" if text else name
+
+
+def place(error: BaseException) -> str:
+    """Return file and line of the code that raised an error, for people who can correct it: `reader.py:12`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{escape(os.path.basename(frames[-1].filename))}:{frames[-1].lineno}" if frames else "unknown place"
