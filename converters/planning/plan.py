@@ -31,11 +31,10 @@ from shardfeed.converters.planning.samples import (
 )
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
 from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
-from shardfeed.converters.shards.task import noted_of
 from shardfeed.converters.sources.foreign import known, place_of, survey
 from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.source import Findings, FinishedRecord, Sample, Source, info_of
-from shardfeed.errors import TooManyRejectedError, UsageError, escape
+from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
@@ -179,15 +178,13 @@ class _Survey:
         self._own = OwnSamples(source)
 
     def read(self) -> None:
-        """Read all samples. Raises UsageError for one that no dataset can hold, or if none is left."""
+        """Read all samples. Raises UsageError for one that no dataset can hold, as `survey` does if none is left."""
         count = len(self.source)
         for i, place, sample in survey(self.source):
             if not i % EVERY:
                 report_progress("planning", i, count)
             self._add(i, place, sample)
         report_progress("planning", count, count)
-        if not len(self.source):
-            raise _none_left(self.source)
         self.rows.end()
         self._own.check_unique(self.source)
         for name in self.names:
@@ -229,16 +226,6 @@ class _Survey:
 def _has_own_id(sample: Sample) -> bool:
     made = sample.image
     return not made.counted if isinstance(made, FinishedRecord) else sample.number is not None
-
-
-def _none_left(source: Source) -> TooManyRejectedError:
-    """The error for a source of which each sample is left out while it is read."""
-    rejected = noted_of(info_of(source).findings.rejected)
-    last = rejected[-1]
-    problem = f"all of its samples are rejected ({len(rejected):,}; the last, {last.what}: {last.why})"
-    error = TooManyRejectedError("source", problem, "nothing was written; correct the source")
-    error.rejected = tuple(rejected)
-    return error
 
 
 class _Placement:

@@ -17,6 +17,7 @@ import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.rejects import RejectCode, RejectedError
+from shardfeed.converters.shards.task import noted_of
 from shardfeed.converters.sources.source import (
     FinishedRecord,
     MaskTable,
@@ -33,7 +34,7 @@ from shardfeed.converters.sources.source import (
     raise_source_error,
 )
 from shardfeed.declared import check
-from shardfeed.errors import UsageError, escape, printable
+from shardfeed.errors import TooManyRejectedError, UsageError, escape, printable
 from shardfeed.foreign import is_stop, words
 from shardfeed.schema import LABEL, TEXT, Schema
 
@@ -55,7 +56,7 @@ def is_foreign(source: Source) -> bool:
 def survey(source: Source) -> Iterator[tuple[int, str, Sample]]:
     """Yield each sample that is sound, with its index and the words for it in a message: `source[7]`.
 
-    Afterwards the source has these samples only.
+    Afterwards the source has these samples only. Raises TooManyRejectedError if there is none.
     """
     if isinstance(source, ForeignSource):
         yield from source.survey()
@@ -84,7 +85,7 @@ class FaultyImage:
         raise RejectedError(RejectCode(self.code), self.reason)
 
 
-def call_foreign(content: Callable[..., bytes], *arguments: Any) -> bytes:
+def call_foreign(content: Callable[..., Any], *arguments: Any) -> bytes:
     """Return the bytes that a callable of the user's own gives. Raises RejectedError for whatever it raises."""
     try:
         data = content(*arguments)
@@ -93,6 +94,11 @@ def call_foreign(content: Callable[..., bytes], *arguments: Any) -> bytes:
     if not isinstance(data, bytes):
         raise RejectedError(RejectCode.SOURCE_ERROR, f"got {escape(type(data).__name__)}, expected bytes")
     return data
+
+
+def finished_payload(record: FinishedRecord, number: int) -> bytes:
+    """Return the payload of a record. Raises RejectedError for whatever a user's one raises; ours raises as it does."""
+    return record(number) if is_ours(record) else call_foreign(record, number)
 
 
 def raise_sample_error(error: BaseException, where: str = "") -> NoReturn:
@@ -158,10 +164,9 @@ class ForeignSource:
 
     def info(self) -> SourceInfo:
         """Return what the source says of itself, and the samples that a survey left out."""
-        if not self._rejected:
-            return self._info
         findings = self._info.findings
-        return replace(self._info, findings=replace(findings, rejected=[*findings.rejected, *self._rejected]))
+        rejected = [*findings.rejected, *self._rejected]
+        return replace(self._info, findings=replace(findings, rejected=rejected, in_files=True))
 
     def __len__(self) -> int:
         return self._stated - len(self._faulty)
@@ -176,7 +181,7 @@ class ForeignSource:
         return i + bisect_right(self._faulty, i)
 
     def survey(self) -> Iterator[tuple[int, str, Sample]]:
-        """Yield each sound sample, as `survey` does; the others are left out."""
+        """Yield each sound sample, as `survey` does. Raises TooManyRejectedError if there is none."""
         self._faulty, self._rejected, self._beyond = [], [], 0
         for number in range(self._stated):
             sample = self._sample(number)
@@ -185,6 +190,12 @@ class ForeignSource:
             else:
                 self._beyond = 0
                 yield number - len(self._faulty), f"source[{number}]", sample
+        if self._rejected and not len(self):
+            rejected = noted_of(self._rejected)
+            problem = f"all of its samples are rejected ({len(rejected):,}; the last, {rejected[-1].what}"
+            error = TooManyRejectedError("source", f"{problem}: {rejected[-1].why})", "nothing was written; correct it")
+            error.rejected = tuple(rejected)
+            raise error
 
     def _leave_out(self, number: int, key: bytes, fault: FaultyImage) -> None:
         """List a sample that is not sound. Raises UsageError if many in a row are not there at all."""
@@ -331,42 +342,43 @@ def _check_objects(where: str, objects: Any, schema: Schema) -> None:
     if not isinstance(objects, Objects):
         _refuse(where, objects, "Objects or None")
     boxes: Any = objects.boxes
-    if not _is_numbers(boxes) or boxes.ndim != 2 or boxes.shape[1] != 4:
+    if not _is_numbers(boxes, 2) or boxes.shape[1] != 4:
         _refuse(f"{where}.boxes", boxes, "an array of numbers, [n, 4]")
     for name, hint in _OF_OBJECTS.items():
         _fits(f"{where}.{name}", getattr(objects, name), hint)
     for word, points in objects.points.items():
-        if not _is_numbers(points) or points.ndim != 3 or len(points) != len(boxes):
+        if not _is_numbers(points, 3) or points.shape[2] not in (2, 3):
             _refuse(f"{where}.points[{escape(word)!r}]", points, "an array of numbers, [n, K, 2 or 3]")
-    if objects.areas is not None and (not _is_numbers(objects.areas) or objects.areas.shape != (len(boxes),)):
+    if objects.areas is not None and not (_is_numbers(objects.areas, 1) and len(objects.areas) == len(boxes)):
         _refuse(f"{where}.areas", objects.areas, "an array of numbers, [n]")
     for key, cells in objects.columns.items():
-        _check_column(f"{where}.columns[{escape(key)!r}]", cells, schema, key)
+        if key in schema.features:  # the worker names a column without a feature
+            _check_column(f"{where}.columns[{escape(key)!r}]", cells, schema, key)
 
 
-def _is_numbers(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind in "fiu"
+def _is_numbers(values: Any, dimensions: int) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind in "fiu" and values.ndim == dimensions
 
 
 def _check_column(where: str, cells: Any, schema: Schema, key: str) -> None:
     """Raise RejectedError unless the values of objects are of the feature's dtype, and classes have names."""
-    feature = schema.features.get(key)
-    if feature is None:
-        return  # the plan's own check names it
+    dtype = schema.features[key].dtype
     try:
         values = [*cells]
     except BaseException as error:
         raise_sample_error(error, where)
-    odd = [cell for cell in values if not isinstance(cell, _TYPES[feature.dtype])]
+    odd = [cell for cell in values if not isinstance(cell, _TYPES[dtype])]
     if odd:
-        _refuse(where, odd[0], f"{feature.dtype} in the list")
-    range_of = _INT64 if feature.dtype == "int64" else None
-    if key == OBJECT_LABEL and key in schema.class_names:
-        range_of = range(len(schema.class_names[key]))
-    beyond = [cell for cell in values if range_of is not None and int(cell) not in range_of]
+        _refuse(where, odd[0], f"{dtype} in the list")
+    if dtype == "int64":
+        names = schema.class_names.get(key) if key == OBJECT_LABEL else None
+        _check_range(where, values, _INT64 if names is None else range(len(names)))
+
+
+def _check_range(where: str, values: Sequence[Any], numbers: range) -> None:
+    beyond = [value for value in values if int(value) not in numbers]
     if beyond:
-        assert range_of is not None
-        reason = f"{where}: got {int(beyond[0])}, expected {range_of[0]:,} to {range_of[-1]:,}"
+        reason = f"{where}: got {int(beyond[0])}, expected {numbers.start:,} to {numbers.stop - 1:,}"
         raise RejectedError(RejectCode.SOURCE_ERROR, reason)
 
 
