@@ -41,6 +41,9 @@ def words(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """Return file and line of the code that raised an error, for people who can correct it: `reader.py:12`."""
+    """Return file and line of the code that raised an error, for people who can correct it: `boxes/reader.py:12`."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{escape(os.path.basename(frames[-1].filename))}:{frames[-1].lineno}" if frames else "unknown place"
+    if not frames:
+        return "unknown place"
+    folder, name = os.path.split(frames[-1].filename)
+    return f"{escape(os.path.join(os.path.basename(folder), name))}:{frames[-1].lineno}"

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -45,7 +45,9 @@ _INT64 = range(-(2**63), 2**63)
 
 def known(source: Source) -> Source:
     """Return a source whose samples are sound: one of ours itself, any other one behind a `ForeignSource`."""
-    return source if is_ours(source) and not getattr(source, "foreign", False) else ForeignSource(source)
+    if isinstance(source, ForeignSource) or (is_ours(source) and not getattr(source, "foreign", False)):
+        return source
+    return cast(Source, ForeignSource(source))
 
 
 def is_foreign(source: Source) -> bool:
@@ -185,7 +187,7 @@ class ForeignSource:
         self._faulty, self._rejected, self._beyond = [], [], 0
         for number in range(self._stated):
             sample = self._sample(number)
-            if type(sample.image) is FaultyImage:
+            if isinstance(sample.image, FaultyImage):
                 self._leave_out(number, sample.key, sample.image)
             else:
                 self._beyond = 0

@@ -2,7 +2,6 @@
 
 import os
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from shardfeed.converters.sources.readers import (
     REFUSED,
     SAMPLE_ENDS,
     Reader,
-    installed_readers,
+    fits_of_packages,
     reader_named,
     recognise,
 )
@@ -323,17 +322,7 @@ def _of_packages(look: Look, values: Mapping[str, Any]) -> Sequence[tuple[Reader
     """
     if look.holds_only_images or "labels" in values:
         return ()
-    fits: list[tuple[Reader, Evidence]] = []
-    for one, package in installed_readers():
-        if values.keys() <= set(one.takes) and one.may_fit(look, values):
-            try:
-                evidence = one.recognise(look, values)
-            except Exception as error:
-                problem = f"is not used: {type(error).__name__}: {error}"
-                warnings.warn(f"the reader {one.name!r} of {package} {problem}", stacklevel=2)
-                continue
-            if evidence is not None and not evidence.missing:
-                fits.append((one, evidence))
+    fits = [*fits_of_packages(look, values)]
     _check_one(look, [evidence for _, evidence in fits])
     return fits
 
