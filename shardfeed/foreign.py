@@ -36,8 +36,7 @@ def words(error: BaseException) -> str:
         text = str(error)
     except Exception:  # it is foreign, too
         text = ""
-    name = escape(type(error).__name__)
-    return f"{name}: {escape(text[:_SHOWN])}" if text else name
+    return f"{escape(type(error).__name__)}: {escape(text[:_SHOWN])}"
 
 
 def place(error: BaseException) -> str:

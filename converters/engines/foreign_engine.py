@@ -1,11 +1,11 @@
-"""An engine of the user's own, or of an installed package: each of its methods is called here, and what it gives checked.
+"""An engine of the user's own, or of an installed package: its methods are called here, and what they give is checked.
 
 What it raises, or gives in place of receipts, ends the conversion in one line that names its class; shards that are
 finished by then are kept.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.shards.task import Receipt, ShardTask
@@ -26,7 +26,7 @@ def guarded_engine(engine: Any, made_by: str = "") -> Engine:
     if not isinstance(engine, Engine):
         problem = f"{made_by} returned {escape(type(engine).__name__)}, expected an Engine"
         raise UsageError("engine", problem, "see shardfeed.converters.Engine")
-    return ForeignEngine(engine)
+    return cast(Engine, ForeignEngine(engine))
 
 
 class ForeignEngine:

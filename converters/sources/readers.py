@@ -341,7 +341,8 @@ def fits_of_packages(look: Look, given: Mapping[str, Any]) -> Iterator[tuple[Rea
             reader = PackageReader.of(plugin)
             evidence = reader.fit(look, given)
         except Exception as error:
-            problem = str(error) if isinstance(error, UsageError) else f"{plugin.called} is not used: {words(error)}"
+            known = isinstance(error, UsageError)
+            problem = f"{error.problem}; {error.remedy}" if known else f"{plugin.called} is not used: {words(error)}"
             warnings.warn(problem, stacklevel=2)
             continue
         if evidence is not None and not evidence.missing:
