@@ -7,10 +7,27 @@ import os
 import signal
 import threading
 import traceback
+from inspect import get_annotations, getattr_static
+from typing import Protocol
 
 from shardfeed.errors import escape
 
 _SHOWN = 300  # characters of an error's text
+
+
+_OPERATORS = ("__len__", "__getitem__")
+
+
+class KnownByNames(type(Protocol)):
+    """The class of a protocol: whether an object has its parts is decided by their names, without a call of its code.
+
+    Python 3.12 does so by itself; before it asks for the value of each attribute, which may raise.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        names = {*vars(cls), *get_annotations(cls)}
+        parts = [name for name in names if not name.startswith("_") or name in _OPERATORS]
+        return all(getattr_static(instance, name, cls) is not cls for name in parts)
 
 
 class Stop(BaseException):

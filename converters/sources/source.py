@@ -19,7 +19,7 @@ import numpy as np
 from shardfeed.converters.rejects import Account
 from shardfeed.declared import check, checked
 from shardfeed.errors import ShardfeedError, UsageError, escape, printable, spell_out
-from shardfeed.foreign import is_stop, words
+from shardfeed.foreign import KnownByNames, is_stop, words
 from shardfeed.schema import Schema, Value
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}\Z")
@@ -205,6 +205,12 @@ def _check_made_with(name: str, value: object) -> None:
         raise UsageError(name, problem, "give numbers that are finite, text, lists and dicts") from None
 
 
+def _check_onto(name: str, value: object) -> None:
+    """Raise UsageError for what is no AppendTarget, which only `append` makes."""
+    if value is not None and not is_ours(value):
+        raise UsageError(name, f"got {escape(type(value).__name__)}, expected None, or an AppendTarget of `append`")
+
+
 @dataclass(frozen=True)
 class Skipped:
     """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and the reason.
@@ -248,7 +254,7 @@ class Findings:
 
 
 @runtime_checkable
-class Source(Protocol):
+class Source(Protocol, metaclass=KnownByNames):
     """Samples with random access by index: deterministic and picklable; used from one thread of one process.
 
     `schema` describes a sample's features (not the image itself): their dtypes, shapes and kinds, and the class names
@@ -299,7 +305,7 @@ class SourceInfo:
     made_with: Annotated[Mapping[str, Any] | None, _check_made_with] = None
     keeps_order: bool = False
     fingerprint: Annotated[str | None, _check_fingerprint] = None
-    onto: Any = None
+    onto: Annotated[Any, _check_onto] = None
 
 
 def class_of(source: object) -> str:
@@ -315,9 +321,14 @@ def is_ours(source: object) -> bool:
 def raise_source_error(source: object, member: str, error: BaseException) -> NoReturn:
     """Raise UsageError for what the `schema`, `info` or `__len__` of a user's source raised.
 
-    Signals, our own errors, and whatever a source of ours raises are raised as they are.
+    Signals, our own errors other than a plain UsageError, and whatever a source of ours raises are raised as they are.
     """
-    if is_ours(source) or is_stop(error) or isinstance(error, ShardfeedError):
+    if is_ours(source) or is_stop(error):
+        raise error
+    if type(error) is UsageError:  # of an argument: the message is to say whose
+        problem = f"{class_of(source)}.{member}: {escape(error.place)}: {error.problem}"
+        raise UsageError("source", problem, error.remedy) from error
+    if isinstance(error, ShardfeedError):
         raise error
     raise UsageError("source", f"{class_of(source)}.{member} raised {words(error)}", "correct the source") from error
 
