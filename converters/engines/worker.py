@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import UsageError
+from shardfeed.foreign import words
 from shardfeed.processes import keep_heap
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def work(tasks: Connection, words: Any) -> None:
             task: ShardTask = tasks.recv()
         except EOFError:
             return
-        except Exception as error:  # for example, the sample's own class cannot be imported here
-            problem = f"its samples cannot be pickled for workers: {error!r}"
+        except (Exception, SystemExit) as error:  # for example, the sample's own class cannot be imported here
+            problem = f"its samples cannot be pickled for workers: {words(error)}"
             tasks.send((None, UsageError("source", problem, IMPORTABLE), ""))
             continue
         try:

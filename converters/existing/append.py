@@ -285,8 +285,8 @@ class _ExistingSamples:
         keys: dict[bytes, int] = {}
         own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
         checks = OwnSamples(source)
-        for i, place, sample in survey(source):
-            checks.check(place, sample)
+        for i, sample_number, sample in survey(source):
+            checks.check(sample_number, sample)
             keys[sample.key] = i  # two of one key are refused by the plan
             if sample.number is not None:
                 own[sample.split, sample.number] = sample.key

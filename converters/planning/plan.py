@@ -180,10 +180,10 @@ class _Survey:
     def read(self) -> None:
         """Read all samples. Raises UsageError for one that no dataset can hold, as `survey` does if none is left."""
         count = len(self.source)
-        for i, place, sample in survey(self.source):
+        for i, number, sample in survey(self.source):
             if not i % EVERY:
                 report_progress("planning", i, count)
-            self._add(i, place, sample)
+            self._add(i, number, sample)
         report_progress("planning", count, count)
         self.rows.end()
         self._own.check_unique(self.source)
@@ -192,28 +192,26 @@ class _Survey:
         if self.related is not None:
             self.related.read_hashes(self.source)
 
-    def _add(self, i: int, place: str, sample: Sample) -> None:
-        self._own.check(place, sample)
+    def _add(self, i: int, number: int, sample: Sample) -> None:
+        self._own.check(number, sample)
         size = sample_size(sample)
         state = sample_state(sample, size, self._features)
         if self.related is not None:
             self.related.add(sample)
         self.inputs.add(sample.key, state)
         self.annotations += len(sample.objects or ())
-        split = self._split(place, sample)
+        split = -1 if sample.split is None else self._split(number, sample.split)
         self.unnamed += split < 0
         label = label_of(sample) if self.labelled else 0
         self.rows.add(draw(sample.key, self.options.seed), i, state, size, label, split, _has_own_id(sample))
 
-    def _split(self, place: str, sample: Sample) -> int:
-        """The number of the split that a sample names; -1 if it names none."""
-        if sample.split is None:
-            return -1
-        number = self.names.setdefault(sample.split, len(self.names))
-        if number >= MOST_SPLITS:
-            problem = f"names one more split, {sample.split!r}; there may be {MOST_SPLITS:,}"
-            raise UsageError(place, problem, "take a column with few values, such as train and test")
-        return number
+    def _split(self, number: int, name: str) -> int:
+        """The number of the split that sample `number` names."""
+        split = self.names.setdefault(name, len(self.names))
+        if split >= MOST_SPLITS:
+            problem = f"names one more split, {name!r}; there may be {MOST_SPLITS:,}"
+            raise UsageError(f"source[{number}]", problem, "take a column with few values, such as train and test")
+        return split
 
     def notes(self, placed: "_Placement") -> list[str]:
         """Sentences about groups. Raises LeakError if one is in two splits, and that is refused."""

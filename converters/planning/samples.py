@@ -307,31 +307,34 @@ class OwnSamples:
     def __init__(self, source: Source) -> None:
         self._is_own = is_foreign(source)
         self._ids: defaultdict[str | None, array[int]] = defaultdict(lambda: array("q"))  # of each split that is named
-        self._without = ""  # the last sample without an id
+        self._without = -1  # the last sample without an id
 
-    def check(self, place: str, sample: Sample) -> None:
-        """Raise UsageError for a key, a split or an id that no dataset can hold; `place`: as `place_of`."""
+    def check(self, i: int, sample: Sample) -> None:
+        """Raise UsageError, whose place is `source[i]`, for a key, a split or an id that no dataset can hold."""
         if not self._is_own:
             return
         if not _has_usual_types(sample):  # the rest takes 15 us
             for name, kind in _TYPES.items():
-                check(f"{place}.{name}", getattr(sample, name), kind)
+                check(f"source[{i}].{name}", getattr(sample, name), kind)
         if problem := name_problem(sample.key):
             remedy = "give a name relative to a folder, such as b'rose/1.jpg'"
-            raise UsageError(f"{place}.key", f"{escape(sample.key)!r} {problem}", remedy)
+            raise UsageError(f"source[{i}].key", f"{escape(sample.key)!r} {problem}", remedy)
         if not isinstance(sample.image, FinishedRecord):
-            self._check_number(place, sample)
+            self._check_number(i, sample)
 
-    def _check_number(self, place: str, sample: Sample) -> None:
+    def _check_number(self, i: int, sample: Sample) -> None:
         """Raise UsageError if some samples have ids and others have none."""
         ids = self._ids[sample.split]
         if sample.number is None:
-            self._without = place
+            self._without = i
         else:
             ids.append(sample.number)
-        if self._without and any(self._ids.values()):
-            problem = "got None" if self._without == place else f"got {sample.number}, and {self._without} has none"
-            raise UsageError(f"{place}.number", f"{problem}, expected ids of all samples, or of none", "add the rest")
+        if self._without >= 0 and any(self._ids.values()):
+            problem = f"got {sample.number}, and source[{self._without}] has none"
+            problem = "got None" if self._without == i else problem
+            raise UsageError(
+                f"source[{i}].number", f"{problem}, expected ids of all samples, or of none", "add the rest"
+            )
 
     def check_unique(self, source: Source) -> None:
         """Raise UsageError for an id that two samples of a split have."""

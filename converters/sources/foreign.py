@@ -10,7 +10,8 @@ Sources of this package keep these rules by themselves, and are called directly.
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from types import FunctionType, MethodType
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -55,8 +56,8 @@ def is_foreign(source: Source) -> bool:
     return isinstance(source, ForeignSource)
 
 
-def survey(source: Source) -> Iterator[tuple[int, str, Sample]]:
-    """Yield each sample that is sound, with its index and the words for it in a message: `source[7]`.
+def survey(source: Source) -> Iterator[tuple[int, int, Sample]]:
+    """Yield each sample that is sound, with its index and its number as the source counts.
 
     Afterwards the source has these samples only. Raises TooManyRejectedError if there is none.
     """
@@ -64,7 +65,7 @@ def survey(source: Source) -> Iterator[tuple[int, str, Sample]]:
         yield from source.survey()
         return
     for i in range(len(source)):
-        yield i, f"source[{i}]", source[i]
+        yield i, i, source[i]
 
 
 def place_of(source: Source, i: int) -> str:
@@ -174,24 +175,25 @@ class ForeignSource:
         return self._stated - len(self._faulty)
 
     def __getitem__(self, i: int) -> Sample:
-        if not 0 <= i < len(self):
+        if not 0 <= i < self._stated - len(self._faulty):
             raise IndexError(i)
-        return self._sample(self.number(i))
+        return self._sample(self.number(i) if self._faulty else i)
 
     def number(self, i: int) -> int:
         """Return the number of a sample as the source counts."""
         return i + bisect_right(self._faulty, i)
 
-    def survey(self) -> Iterator[tuple[int, str, Sample]]:
+    def survey(self) -> Iterator[tuple[int, int, Sample]]:
         """Yield each sound sample, as `survey` does. Raises TooManyRejectedError if there is none."""
         self._faulty, self._rejected, self._beyond = [], [], 0
         for number in range(self._stated):
             sample = self._sample(number)
-            if isinstance(sample.image, FaultyImage):
-                self._leave_out(number, sample.key, sample.image)
+            image: Any = sample.image
+            if type(image) is FaultyImage:
+                self._leave_out(number, sample.key, image)
             else:
                 self._beyond = 0
-                yield number - len(self._faulty), f"source[{number}]", sample
+                yield number - len(self._faulty), number, sample
         if self._rejected and not len(self):
             rejected = noted_of(self._rejected)
             problem = f"all of its samples are rejected ({len(rejected):,}; the last, {rejected[-1].what}"
@@ -213,59 +215,99 @@ class ForeignSource:
         """Return a sample; one that fails or is not sound with a `FaultyImage`."""
         sample: Any = None
         try:
-            sample = self._called(number)
-            return self._checked(number, sample)
-        except RejectedError as error:
-            key = getattr(sample, "key", None) if isinstance(sample, Sample) else None
-            fault = FaultyImage(error.code.value, error.reason, isinstance(error.__cause__, IndexError))
-            return Sample(key if isinstance(key, bytes) and key else b"source[%d]" % number, fault)
-
-    def _called(self, number: int) -> Any:
-        try:
-            return self._source[number]
+            sample = self._source[number]
+            if _is_plain(sample) and not self._texts:  # most samples of most sources: seen at once
+                return sample
+            return self._checked(f"source[{number}]", sample)
         except BaseException as error:
-            raise_sample_error(error, f"source[{number}]")
+            fault = _fault(error, f"source[{number}]")
+        key = sample.key if isinstance(sample, Sample) else None
+        return Sample(key if isinstance(key, bytes) and key else b"source[%d]" % number, fault)
 
-    def _checked(self, number: int, sample: Any) -> Sample:
-        """Return what the source gave as a sound sample. Raises RejectedError."""
-        if type(sample) is not Sample or sample.objects is not None or sample.raster is not None:
-            sample = _checked_sample(f"source[{number}]", sample, self.schema)
-        elif type(sample.image) is not bytes:
-            _check_image(f"source[{number}].image", sample.image)
+    def _checked(self, where: str, sample: Any) -> Sample:
+        """Return what the source gave as a sound sample. Raises _UnsoundError."""
+        if not _is_plain(sample):
+            sample = _checked_sample(where, sample, self.schema)
         if type(sample.features) is not dict:
-            sample = replace(sample, features=_plain_features(f"source[{number}].features", sample.features))
+            sample = replace(sample, features=_plain_features(f"{where}.features", sample.features))
         if self._texts:
-            self._check_text(f"source[{number}]", sample)
+            self._check_text(where, sample)
         return sample
 
     def _check_text(self, where: str, sample: Sample) -> None:
-        """Raise RejectedError for a class with the text of another one."""
+        """Raise _UnsoundError for a class with the text of another one."""
         label, text = sample.features.get(LABEL), sample.features.get(TEXT)
         if type(label) is int and 0 <= label < len(self._texts) and type(text) is bytes and text != self._texts[label]:
             problem = f"got {escape(text)!r}, but class {label} is {escape(self._texts[label])!r}"
-            raise RejectedError(RejectCode.SOURCE_ERROR, f"{where}.features[{TEXT!r}]: {problem}")
+            raise _UnsoundError(f"{where}.features[{TEXT!r}]: {problem}")
+
+
+_FUNCTIONS = (MethodType, FunctionType, partial)
+
+
+def _is_plain(sample: Any) -> bool:
+    """Whether a sample has an image and features of the usual types, and neither objects nor a mask."""
+    if type(sample) is not Sample or sample.objects is not None or sample.raster is not None:
+        return False
+    if type(sample.features) is not dict:
+        return False
+    image: Any = sample.image
+    if type(image) is bytes:
+        return True
+    if type(image) is SourceFile:
+        return type(image.path) is bytes and _is_state(image.size, image.mtime_ns)
+    return type(image) in _FUNCTIONS and not image.__dict__
+
+
+def _is_state(size: Any, mtime: Any) -> bool:
+    """Whether these are the size and the modification time of a file."""
+    return type(size) is int and size >= 0 and type(mtime) is int and -(2**63) <= mtime < 2**63
+
+
+def _fault(error: BaseException, where: str) -> FaultyImage:
+    """The image of a sample for which a source raised, or which is not sound. Raises signals again."""
+    try:
+        if isinstance(error, _UnsoundError):
+            raise error
+        raise_sample_error(error, where)
+    except RejectedError as rejected:
+        return FaultyImage(rejected.code.value, rejected.reason, isinstance(error, IndexError))
+
+
+class _UnsoundError(RejectedError):
+    """Raised for a sample that is not sound; the reason names it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(RejectCode.SOURCE_ERROR, reason)
 
 
 def _refuse(where: str, value: object, expected: str) -> NoReturn:
-    raise RejectedError(RejectCode.SOURCE_ERROR, f"{where}: got {escape(type(value).__name__)}, expected {expected}")
+    raise _UnsoundError(f"{where}: got {escape(type(value).__name__)}, expected {expected}")
+
+
+def _refuse_error(where: str, error: BaseException) -> NoReturn:
+    """Raise _UnsoundError for what a value's own methods raised; signals as they are."""
+    if is_stop(error):
+        raise error
+    raise _UnsoundError(f"{where}: {words(error)}") from error
 
 
 def _fits(where: str, value: object, hint: Any) -> None:
-    """Raise RejectedError unless a value is of a type, in the words of an argument's error."""
+    """Raise _UnsoundError unless a value is of a type, in the words of an argument's error."""
     try:
         check(where, value, hint)
     except UsageError as error:
-        raise RejectedError(RejectCode.SOURCE_ERROR, f"{where}: {escape(error.problem)}") from error
-    except Exception as error:  # of a value's own methods
-        raise_sample_error(error, where)
+        raise _UnsoundError(f"{where}: {escape(error.problem)}") from error
+    except BaseException as error:
+        _refuse_error(where, error)
 
 
 def _checked_sample(where: str, sample: Any, schema: Schema) -> Sample:
-    """Return a sample with objects or a mask, or of another class. Raises RejectedError if it is not sound."""
+    """Return a sample with objects or a mask, or of another class. Raises _UnsoundError if it is not sound."""
     if not isinstance(sample, Sample):
         _refuse(where, sample, "a Sample")
     if isinstance(sample.image, FaultyImage):  # of a source behind this one
-        raise RejectedError(RejectCode(sample.image.code), sample.image.reason)
+        return sample
     _check_image(f"{where}.image", sample.image)
     if sample.objects is not None:
         _check_objects(f"{where}.objects", sample.objects, schema)
@@ -280,19 +322,17 @@ def _plain_features(where: str, features: Any) -> dict[str, Any]:
     try:
         return dict(features)
     except BaseException as error:
-        raise_sample_error(error, where)
+        _refuse_error(where, error)
 
 
 def _check_image(where: str, image: Any) -> None:
-    """Raise RejectedError for what is no content: no file, no bytes, no function that returns bytes."""
+    """Raise _UnsoundError for what is no content: no file, no bytes, no function that returns bytes."""
     if type(image) is SourceFile and type(image.path) is bytes:
         sound = type(image.size) is int and image.size >= 0 and type(image.mtime_ns) is int
         if sound and image.mtime_ns in _INT64:
             return
     elif isinstance(image, bytes):
         return
-    elif isinstance(image, FaultyImage):
-        raise RejectedError(RejectCode(image.code), image.reason)
     if isinstance(image, SourceFile):
         _fits(f"{where}.path", image.path, bytes)
     elif not callable(image) or isinstance(image, type):
@@ -301,19 +341,19 @@ def _check_image(where: str, image: Any) -> None:
 
 
 def _check_attributes(where: str, image: Any) -> None:
-    """Raise RejectedError for a `size` and an `mtime_ns` that are no numbers of a file, and for a record's fields."""
+    """Raise _UnsoundError for a `size` and an `mtime_ns` that are no numbers of a file, and for a record's fields."""
     try:
         size, mtime = getattr(image, "size", 0), getattr(image, "mtime_ns", 0)
         sound = type(size) is int and size >= 0 and type(mtime) is int and mtime in _INT64
         if isinstance(image, FinishedRecord):
             sound = sound and isinstance(image.digest, bytes) and isinstance(image.counted, bool)
     except BaseException as error:
-        raise_sample_error(error, where)
+        _refuse_error(where, error)
     if not sound:
         problem = (
             f"got the size {escape(repr(size))[:40]} and the mtime_ns {escape(repr(mtime))[:40]}, expected integers"
         )
-        raise RejectedError(RejectCode.SOURCE_ERROR, f"{where}: {problem}")
+        raise _UnsoundError(f"{where}: {problem}")
 
 
 # The fields of objects whose types say all.
@@ -340,7 +380,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def _check_objects(where: str, objects: Any, schema: Schema) -> None:
-    """Raise RejectedError for objects that cannot be placed in an image."""
+    """Raise _UnsoundError for objects that cannot be placed in an image."""
     if not isinstance(objects, Objects):
         _refuse(where, objects, "Objects or None")
     boxes: Any = objects.boxes
@@ -363,12 +403,12 @@ def _is_numbers(values: Any, dimensions: int) -> bool:
 
 
 def _check_column(where: str, cells: Any, schema: Schema, key: str) -> None:
-    """Raise RejectedError unless the values of objects are of the feature's dtype, and classes have names."""
+    """Raise _UnsoundError unless the values of objects are of the feature's dtype, and classes have names."""
     dtype = schema.features[key].dtype
     try:
         values = [*cells]
     except BaseException as error:
-        raise_sample_error(error, where)
+        _refuse_error(where, error)
     odd = [cell for cell in values if not isinstance(cell, _TYPES[dtype])]
     if odd:
         _refuse(where, odd[0], f"{dtype} in the list")
@@ -381,11 +421,11 @@ def _check_range(where: str, values: Sequence[Any], numbers: range) -> None:
     beyond = [value for value in values if int(value) not in numbers]
     if beyond:
         reason = f"{where}: got {int(beyond[0])}, expected {numbers.start:,} to {numbers.stop - 1:,}"
-        raise RejectedError(RejectCode.SOURCE_ERROR, reason)
+        raise _UnsoundError(reason)
 
 
 def _check_raster(where: str, raster: Any) -> None:
-    """Raise RejectedError for a mask that cannot be read."""
+    """Raise _UnsoundError for a mask that cannot be read."""
     if not isinstance(raster, RasterImage):
         _refuse(where, raster, "a RasterImage or None")
     _check_image(f"{where}.mask", raster.mask)
