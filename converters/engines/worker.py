@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import UsageError
-from shardfeed.foreign import words
 from shardfeed.processes import keep_heap
 
 if TYPE_CHECKING:

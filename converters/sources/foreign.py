@@ -388,14 +388,18 @@ def _check_objects(where: str, objects: Any, schema: Schema) -> None:
         _refuse(f"{where}.boxes", boxes, "an array of numbers, [n, 4]")
     for name, hint in _OF_OBJECTS.items():
         _fits(f"{where}.{name}", getattr(objects, name), hint)
-    for word, points in objects.points.items():
-        if not _is_numbers(points, 3) or points.shape[2] not in (2, 3):
-            _refuse(f"{where}.points[{escape(word)!r}]", points, "an array of numbers, [n, K, 2 or 3]")
+    _check_points(f"{where}.points", objects.points)
     if objects.areas is not None and not (_is_numbers(objects.areas, 1) and len(objects.areas) == len(boxes)):
         _refuse(f"{where}.areas", objects.areas, "an array of numbers, [n]")
     for key, cells in objects.columns.items():
         if key in schema.features:  # the worker names a column without a feature
             _check_column(f"{where}.columns[{escape(key)!r}]", cells, schema, key)
+
+
+def _check_points(where: str, points: Mapping[str, Any]) -> None:
+    for word, of_kind in points.items():
+        if not _is_numbers(of_kind, 3) or of_kind.shape[2] not in (2, 3):
+            _refuse(f"{where}[{escape(word)!r}]", of_kind, "an array of numbers, [n, K, 2 or 3]")
 
 
 def _is_numbers(values: Any, dimensions: int) -> bool:

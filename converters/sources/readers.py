@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from inspect import isclass
+from types import SimpleNamespace
 from typing import Any, Protocol, get_args
 
 from shardfeed.converters.sources.annotations.tool_signs import TOOLS
@@ -21,7 +22,7 @@ from shardfeed.converters.sources.options import (
 )
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import UsageError, escape, printable
-from shardfeed.foreign import words
+from shardfeed.foreign import place, words
 from shardfeed.plugins import Plugin, installed
 
 
@@ -289,6 +290,21 @@ class PackageReader(Reader):
         """Import it. Raises UsageError."""
         found = plugin.load(f"a Reader named {plugin.name!r}", lambda found: _is_sound(found, plugin.name))
         return cls(**{one.name: getattr(found, one.name) for one in fields(Reader)}, plugin=plugin)
+
+    def load(self) -> ReaderModule:
+        """Import its module; a recursion without end of its functions is the package's fault, not the file's."""
+        module = super().load()
+        return SimpleNamespace(recognise=self._named(module, "recognise"), read=self._named(module, "read"))
+
+    def _named(self, module: ReaderModule, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            assert self.plugin is not None
+            try:
+                return getattr(module, name)(*arguments)
+            except RecursionError as error:
+                raise self.plugin.error(f"is not used: {words(error)} ({place(error)})") from error
+
+        return call
 
     def fit(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
         """Return its evidence if it may fit and takes all options, else None. Raises UsageError if its code fails."""

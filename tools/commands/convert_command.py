@@ -12,8 +12,8 @@ from shardfeed.converters.conversion import Conversion, OutputOptions, PlannedCo
 from shardfeed.converters.planning.options import DatasetOptions
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Remark
-from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.converters.sources.foreign import known
+from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import CLASSES, options_of
 from shardfeed.converters.sources.source import Source, info_of
