@@ -7,6 +7,8 @@ import os
 import signal
 import threading
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import get_annotations, getattr_static
 from typing import Protocol
 
@@ -54,6 +56,26 @@ def words(error: BaseException) -> str:
     except Exception:  # it is foreign, too
         text = ""
     return f"{escape(type(error).__name__)}: {escape(text[:_SHOWN])}"
+
+
+def name_of(function: object) -> str:
+    """Return the name of a function or of a callable's class, for a message."""
+    function = getattr(function, "func", function)  # of functools.partial
+    name = getattr(function, "__qualname__", None)
+    return escape(name if isinstance(name, str) else type(function).__qualname__)
+
+
+@contextmanager
+def noted(function: object, role: str, where: Callable[[], str]) -> Iterator[None]:
+    """Call a user's function in this block: an exception of it stays what it is, with a line about the call.
+
+    `role`: the argument's name, such as "transform". `where`: makes the words for what it was called with.
+    """
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{role} {name_of(function)} raised this for {where()}")
+        raise
 
 
 def place(error: BaseException) -> str:

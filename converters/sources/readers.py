@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from inspect import isclass
 from types import SimpleNamespace
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, cast, get_args
 
 from shardfeed.converters.sources.annotations.tool_signs import TOOLS
 from shardfeed.converters.sources.guard import HostileError, guarded
@@ -294,7 +294,8 @@ class PackageReader(Reader):
     def load(self) -> ReaderModule:
         """Import its module; a recursion without end of its functions is the package's fault, not the file's."""
         module = super().load()
-        return SimpleNamespace(recognise=self._named(module, "recognise"), read=self._named(module, "read"))
+        functions = {name: self._named(module, name) for name in ("recognise", "read")}
+        return cast(ReaderModule, SimpleNamespace(**functions))
 
     def _named(self, module: ReaderModule, name: str) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:

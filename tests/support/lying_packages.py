@@ -49,8 +49,12 @@ KINDS: dict[str, str] = {
     "raises BaseException": _GOOD + _BROKEN_DEFS.format("raise Odd('bo\\x1bom')"),
     "recurses": _GOOD + _BROKEN_DEFS.format("return boom()"),
     "returns junk": _GOOD + "recognise = read = make = run = lambda *a, **k: 'ju\\x1bnk'\nHELP = 5",
-    "is junk": "class J:\n  def __getattr__(self, n): raise ValueError('ju\\x1bnk')\n  def __repr__(self): return '\\x1b'\n"
-    + "odd = make = HELP = add_arguments = run = J()",
+    "is junk": """
+class J:
+    def __getattr__(self, n): raise ValueError('ju\\x1bnk')
+    def __repr__(self): return '\\x1b'
+odd = make = HELP = add_arguments = run = J()
+""",
 }
 # `package` has no entry point of these kinds left: names that cannot be typed.
 NAMES = ("od\x1b[31md", "od d", 'od"$(x)', "öd\x07")
