@@ -14,6 +14,8 @@ from shardfeed.converters.report import Report
 from shardfeed.errors import LeakError, ShardfeedError, TooManyRejectedError, UsageError
 from shardfeed.readers import verify
 
+pytestmark = pytest.mark.promise(75)
+
 SAID_OF = {SOURCE: "Lying", RULE: r"source\[2\]|sample 1?2.jpg|its samples cannot be pickled|source.schema|split"}
 # Values are compared with the schema, and images are read, by the worker: a dry run has no worker.
 LATER = {name for name in LIES if name.startswith(("image ", "label ", "a feature", "column without"))}

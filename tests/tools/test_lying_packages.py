@@ -12,6 +12,8 @@ from lying_packages import KINDS, NAMES, write_lying_package
 from repository import ROOT
 
 # The command, and whether the package is asked for: then its fault is an error, else at most a warning.
+pytestmark = pytest.mark.promise(75)
+
 COMMANDS: dict[str, tuple[str, bool]] = {
     "help": ("--help", False),
     "completion": ("completion bash", False),

@@ -13,6 +13,8 @@ from shardfeed.converters.shards.task import ShardTask
 from shardfeed.converters.shards.write_shard import write_shard
 from shardfeed.errors import WorkerLostError
 
+pytestmark = pytest.mark.promise(75)
+
 
 class Here:
     """An engine that writes shards in this process, and does one thing otherwise."""

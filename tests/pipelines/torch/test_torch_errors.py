@@ -11,6 +11,8 @@ from loader_transforms import Fails, TwoWordsError, fails_at_seven, fails_for_al
 from shardfeed.pipelines.torch import to_device, torch_eval_loader, torch_loader
 from shardfeed.readers import Dataset
 
+pytestmark = pytest.mark.promise(75)
+
 PLACE = r"\S*train-0000\d-of-00004.tfrecord, record \d+, offset \d+ \(.*\.(jpg|png)\)"
 
 
