@@ -25,7 +25,7 @@ from shardfeed.converters.planning.options import (
     Shares,
     typed_shares,
 )
-from shardfeed.converters.planning.samples import OwnSamples
+from shardfeed.converters.planning.samples import OwnSamples, check_any_left
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.foreign import is_foreign, known, place_of, survey
@@ -290,6 +290,7 @@ class _ExistingSamples:
             keys[sample.key] = i  # two of one key are refused by the plan
             if sample.number is not None:
                 own[sample.split, sample.number] = sample.key
+        check_any_left(source)
         checks.check_unique(source)
         clashes: list[tuple[bytes, int, str]] = []
         for name, split in dataset.items():

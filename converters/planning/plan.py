@@ -17,26 +17,21 @@ import numpy as np
 from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.samples import (
-    MOST_SPLITS,
     Inputs,
-    OwnSamples,
     PlannedShard,
     PlanRows,
     SplitMembers,
     cut,
     made_by,
-    sample_size,
-    sample_state,
     share_out,
 )
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
-from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
-from shardfeed.converters.sources.foreign import known, place_of, survey
-from shardfeed.converters.sources.guard import EVERY, report_progress
-from shardfeed.converters.sources.source import Findings, FinishedRecord, Sample, Source, info_of
+from shardfeed.converters.planning.split_shares import Drawn, SplitDraw
+from shardfeed.converters.planning.survey import Survey
+from shardfeed.converters.sources.foreign import known, place_of
+from shardfeed.converters.sources.source import Findings, Source, info_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format
-from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
 
 
@@ -121,11 +116,11 @@ def make_plan(
         raise UsageError("source", "it has no samples", "check the path that it reads")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
-    surveyed = _Survey(source, schema, options, no_leaks=no_leaks, directory=directory, buckets=buckets)
+    surveyed = Survey(source, schema, options, no_leaks=no_leaks, directory=directory, buckets=buckets)
     surveyed.read()
     placed = _Placement(surveyed, directory)
     placed.check()
-    notes = surveyed.notes(placed)
+    notes = _notes(surveyed, placed)
     splits = placed.filled()
     images = {name: split.images for name, split in splits.items()}
     shards = _shards(splits, options)
@@ -151,88 +146,13 @@ def make_plan(
     )
 
 
-class _Survey:
-    """All samples of a source, each looked at once: their rows, states and groups.
-
-    `names`: of the splits that samples name, each with its number. `unnamed`: samples whose split is to be drawn.
-    `annotations`: number of objects.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        schema: Schema,
-        options: PlanOptions,
-        *,
-        no_leaks: bool,
-        directory: str | None,
-        buckets: int | None,
-    ) -> None:
-        self.source, self.schema, self.options = source, schema, options
-        self.rows, self.inputs = PlanRows(len(source), directory, buckets), Inputs(directory)
-        self.names: dict[str, int] = {}
-        self.related = Members(options, source.schema, no_leaks=no_leaks) if options.groups or no_leaks else None
-        self.labelled = has_label(schema)
-        self.annotations = self.unnamed = 0
-        self._features = sorted(source.schema.features)
-        self._own = OwnSamples(source)
-
-    def read(self) -> None:
-        """Read all samples. Raises UsageError for one that no dataset can hold, as `survey` does if none is left."""
-        count = len(self.source)
-        for i, number, sample in survey(self.source):
-            if not i % EVERY:
-                report_progress("planning", i, count)
-            self._add(i, number, sample)
-        report_progress("planning", count, count)
-        self.rows.end()
-        self._own.check_unique(self.source)
-        for name in self.names:
-            check_split_name(name)
-        if self.related is not None:
-            self.related.read_hashes(self.source)
-
-    def _add(self, i: int, number: int, sample: Sample) -> None:
-        self._own.check(number, sample)
-        size = sample_size(sample)
-        state = sample_state(sample, size, self._features)
-        if self.related is not None:
-            self.related.add(sample)
-        self.inputs.add(sample.key, state)
-        self.annotations += len(sample.objects or ())
-        split = -1 if sample.split is None else self._split(number, sample.split)
-        self.unnamed += split < 0
-        label = label_of(sample) if self.labelled else 0
-        self.rows.add(draw(sample.key, self.options.seed), i, state, size, label, split, _has_own_id(sample))
-
-    def _split(self, number: int, name: str) -> int:
-        """The number of the split that sample `number` names."""
-        split = self.names.setdefault(name, len(self.names))
-        if split >= MOST_SPLITS:
-            problem = f"names one more split, {name!r}; there may be {MOST_SPLITS:,}"
-            raise UsageError(f"source[{number}]", problem, "take a column with few values, such as train and test")
-        return split
-
-    def notes(self, placed: "_Placement") -> list[str]:
-        """Sentences about groups. Raises LeakError if one is in two splits, and that is refused."""
-        if self.related is None:
-            return []
-        split_of = np.concatenate([placed.split_of(block) for block in self.rows.by_number()])
-        return self.related.notes(self.source, split_of, [*self.names])
-
-
-def _has_own_id(sample: Sample) -> bool:
-    made = sample.image
-    return not made.counted if isinstance(made, FinishedRecord) else sample.number is not None
-
-
 class _Placement:
     """The split and the place of each sample, from the numbers that it drew.
 
     `content`: a hash of the samples in the order of their draws. `split_of`: of rows, their split numbers.
     """
 
-    def __init__(self, surveyed: _Survey, directory: str | None) -> None:
+    def __init__(self, surveyed: Survey, directory: str | None) -> None:
         source, rows, options = surveyed.source, surveyed.rows, surveyed.options
         self._unnamed, self._options = surveyed.unnamed, options
         self.split_of: Callable[[np.ndarray], np.ndarray] = itemgetter("split")
@@ -263,6 +183,14 @@ class _Placement:
     def filled(self) -> dict[str, SplitMembers]:
         """The splits that have samples, sorted by name."""
         return {name: self.splits[name] for name in sorted(self.splits) if self.splits[name].images}
+
+
+def _notes(surveyed: Survey, placed: _Placement) -> list[str]:
+    """Sentences about groups. Raises LeakError if one is in two splits, and that is refused."""
+    if surveyed.related is None:
+        return []
+    split_of = np.concatenate([placed.split_of(block) for block in surveyed.rows.by_number()])
+    return surveyed.related.notes(surveyed.source, split_of, [*surveyed.names])
 
 
 def _shards(splits: Mapping[str, SplitMembers], options: PlanOptions) -> list[PlannedShard]:

@@ -29,10 +29,11 @@ from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.seekable import check_coder
 from shardfeed.converters.planning.append_target import AppendTarget
+from shardfeed.converters.shards.task import noted_of
 from shardfeed.converters.sources.foreign import is_foreign, place_of
-from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Source
+from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Source, info_of
 from shardfeed.declared import Seed, check
-from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import name_problem
 from shardfeed.storage.checksum import crc32c
@@ -354,3 +355,14 @@ def _has_usual_types(sample: Sample) -> bool:
     if type(sample.key) is not bytes or (split is not None and type(split) is not str) or split == "":
         return False
     return number is None or (type(number) is int and 0 <= number < 2**63)
+
+
+def check_any_left(source: Source) -> None:
+    """Raise TooManyRejectedError if a source has samples, and none is sound."""
+    rejected = [] if len(source) else noted_of(info_of(source).findings.rejected)
+    if not rejected:
+        return
+    problem = f"all of its samples are rejected ({len(rejected):,}; the last, {rejected[-1].what}: {rejected[-1].why})"
+    error = TooManyRejectedError("source", problem, "nothing was written; correct it")
+    error.rejected = tuple(rejected)
+    raise error

@@ -18,7 +18,6 @@ import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.shards.task import noted_of
 from shardfeed.converters.sources.source import (
     FinishedRecord,
     MaskTable,
@@ -29,13 +28,11 @@ from shardfeed.converters.sources.source import (
     Source,
     SourceFile,
     SourceInfo,
-    class_of,
     info_of,
-    is_ours,
-    raise_source_error,
 )
+from shardfeed.converters.sources.statements import class_of, is_ours, raise_source_error
 from shardfeed.declared import check
-from shardfeed.errors import TooManyRejectedError, UsageError, escape, printable
+from shardfeed.errors import UsageError, escape, printable
 from shardfeed.foreign import is_stop, words
 from shardfeed.schema import LABEL, TEXT, Schema
 
@@ -59,7 +56,7 @@ def is_foreign(source: Source) -> bool:
 def survey(source: Source) -> Iterator[tuple[int, int, Sample]]:
     """Yield each sample that is sound, with its index and its number as the source counts.
 
-    Afterwards the source has these samples only. Raises TooManyRejectedError if there is none.
+    Afterwards the source has these samples only.
     """
     if isinstance(source, ForeignSource):
         yield from source.survey()
@@ -184,7 +181,7 @@ class ForeignSource:
         return i + bisect_right(self._faulty, i)
 
     def survey(self) -> Iterator[tuple[int, int, Sample]]:
-        """Yield each sound sample, as `survey` does. Raises TooManyRejectedError if there is none."""
+        """Yield each sound sample, as `survey` does."""
         self._faulty, self._rejected, self._beyond = [], [], 0
         for number in range(self._stated):
             sample = self._sample(number)
@@ -194,12 +191,6 @@ class ForeignSource:
             else:
                 self._beyond = 0
                 yield number - len(self._faulty), number, sample
-        if self._rejected and not len(self):
-            rejected = noted_of(self._rejected)
-            problem = f"all of its samples are rejected ({len(rejected):,}; the last, {rejected[-1].what}"
-            error = TooManyRejectedError("source", f"{problem}: {rejected[-1].why})", "nothing was written; correct it")
-            error.rejected = tuple(rejected)
-            raise error
 
     def _leave_out(self, number: int, key: bytes, fault: FaultyImage) -> None:
         """List a sample that is not sound. Raises UsageError if many in a row are not there at all."""

@@ -7,22 +7,27 @@ worker that writes them.
 """
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, NoReturn, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from shardfeed.converters.rejects import Account
+from shardfeed.converters.sources.statements import (
+    check_fingerprint,
+    check_made_with,
+    check_onto,
+    check_text,
+    check_texts,
+    class_of,
+    raise_source_error,
+)
 from shardfeed.declared import check, checked
-from shardfeed.errors import ShardfeedError, UsageError, escape, printable, spell_out
-from shardfeed.foreign import KnownByNames, is_stop, words
+from shardfeed.errors import UsageError, escape, printable, spell_out
+from shardfeed.foreign import KnownByNames
 from shardfeed.schema import Schema, Value
-
-_FINGERPRINT = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True)
@@ -173,44 +178,6 @@ class Sample:
     raster: RasterImage | None = None
 
 
-def _check_text(name: str, value: object) -> None:
-    """Raise UsageError unless `value` is text, which may be empty."""
-    if not isinstance(value, str):
-        raise UsageError(name, f"got {type(value).__name__}, expected text")
-
-
-def _check_texts(name: str, values: object) -> None:
-    """Raise UsageError unless `values` is a list of texts."""
-    check(name, values, Sequence[Any])
-    for value in values:  # type: ignore[attr-defined]  # it is a sequence
-        _check_text(name, value)
-
-
-def _check_fingerprint(name: str, value: object) -> None:
-    """Raise UsageError for a fingerprint that no manifest has."""
-    if value is not None and not (isinstance(value, str) and _FINGERPRINT.match(value)):
-        problem = f"got {escape(repr(value))[:100]}, expected 32 hexadecimal digits, in lower case"
-        raise UsageError(name, problem, "hashlib.blake2b(data, digest_size=16).hexdigest() gives them")
-
-
-def _check_made_with(name: str, value: object) -> None:
-    """Raise UsageError for options that no manifest can hold."""
-    if value is None:
-        return
-    check(name, value, Mapping[str, Any])
-    try:
-        json.dumps(dict(value), allow_nan=False, sort_keys=True)  # type: ignore[call-overload]  # it is a mapping
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = f"cannot be written as JSON: {words(error)}"
-        raise UsageError(name, problem, "give numbers that are finite, text, lists and dicts") from None
-
-
-def _check_onto(name: str, value: object) -> None:
-    """Raise UsageError for what is no AppendTarget, which only `append` makes."""
-    if value is not None and not is_ours(value):
-        raise UsageError(name, f"got {escape(type(value).__name__)}, expected None, or an AppendTarget of `append`")
-
-
 @dataclass(frozen=True)
 class Skipped:
     """An input that is not a sample, found while listing: its relative name, a code of RejectCode, and the reason.
@@ -226,8 +193,8 @@ class Skipped:
     def __post_init__(self) -> None:
         if not isinstance(self.key, bytes):
             check("key", self.key, bytes)
-        _check_text("code", self.code)
-        _check_text("reason", self.reason)
+        check_text("code", self.code)
+        check_text("reason", self.reason)
 
 
 @checked
@@ -247,7 +214,7 @@ class Findings:
     """
 
     rejected: Sequence[Skipped] = ()
-    notes: Annotated[Sequence[str], _check_texts] = ()
+    notes: Annotated[Sequence[str], check_texts] = ()
     folder: bytes | None = None
     account: Account | None = None
     in_files: bool = False
@@ -301,36 +268,11 @@ class SourceInfo:
     """
 
     findings: Findings = field(default_factory=Findings)
-    described: Annotated[str, _check_text] = ""
-    made_with: Annotated[Mapping[str, Any] | None, _check_made_with] = None
+    described: Annotated[str, check_text] = ""
+    made_with: Annotated[Mapping[str, Any] | None, check_made_with] = None
     keeps_order: bool = False
-    fingerprint: Annotated[str | None, _check_fingerprint] = None
-    onto: Annotated[Any, _check_onto] = None
-
-
-def class_of(source: object) -> str:
-    """Return the name of a source's class, for a message."""
-    return escape(type(source).__name__)
-
-
-def is_ours(source: object) -> bool:
-    """Return whether a source is of a class of this package."""
-    return type(source).__module__.startswith("shardfeed.")
-
-
-def raise_source_error(source: object, member: str, error: BaseException) -> NoReturn:
-    """Raise UsageError for what the `schema`, `info` or `__len__` of a user's source raised.
-
-    Signals, our own errors other than a plain UsageError, and whatever a source of ours raises are raised as they are.
-    """
-    if is_ours(source) or is_stop(error):
-        raise error
-    if type(error) is UsageError:  # of an argument: the message is to say whose
-        problem = f"{class_of(source)}.{member}: {escape(error.place)}: {error.problem}"
-        raise UsageError("source", problem, error.remedy) from error
-    if isinstance(error, ShardfeedError):
-        raise error
-    raise UsageError("source", f"{class_of(source)}.{member} raised {words(error)}", "correct the source") from error
+    fingerprint: Annotated[str | None, check_fingerprint] = None
+    onto: Annotated[Any, check_onto] = None
 
 
 def info_of(source: Source) -> SourceInfo:

@@ -43,8 +43,8 @@ from shardfeed.converters.sources.source import (
     Skipped,
     SourceFile,
     SourceInfo,
-    is_ours,
 )
+from shardfeed.converters.sources.statements import is_ours
 from shardfeed.errors import UsageError, argument
 from shardfeed.kinds import KINDS
 from shardfeed.schema import LABEL, Feature, Schema
