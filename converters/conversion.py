@@ -21,6 +21,7 @@ from shardfeed.converters.planning.space import check_space
 from shardfeed.converters.report import MaxBad, RejectLimits, Remarks, Report, ResumedWork, typed_limits
 from shardfeed.converters.shards.receipts import receipt_path, save_receipt
 from shardfeed.converters.shards.task import Receipt, ReusableImage, ShardTask, checkpoint_path, shard_paths
+from shardfeed.converters.sources.foreign import known
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, Source, info_of
@@ -72,6 +73,7 @@ class Job(NamedTuple):
         source, out = asked.source, asked.out
         if isinstance(source, str | os.PathLike):
             source = open_source(source, options=options_of({"group_column": asked.group_column}))
+        source = known(source)
         if is_address(out):
             from shardfeed.converters.commit.upload import Upload, UploadByNodes  # not above: a disk needs no client
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from shardfeed.errors import IntegrityError, spell_out
+from shardfeed.errors import IntegrityError, printable, spell_out
 
 
 class RejectCode(StrEnum):
@@ -41,7 +41,7 @@ class RejectCode(StrEnum):
     MASK_VALUE = "E_MASK_VALUE"  # the mask has a value that is no class and not void
     MASK_LOSSY = "E_MASK_LOSSY"  # the mask is of a lossy format, or has a color that no class has
     DAMAGED = "E_DAMAGED"  # a record of the dataset that is converted is not as it was written
-    SOURCE_ERROR = "E_SOURCE_ERROR"  # the source's own callable raised
+    SOURCE_ERROR = "E_SOURCE_ERROR"  # the source's own code raised, or returned no sample
     DECODER_CRASH = "E_DECODER_CRASH"  # killed its worker each time
     DECODE_TIMEOUT = "E_DECODE_TIMEOUT"  # took longer than the limit
 
@@ -123,7 +123,7 @@ class LeftOut:
     reason: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", spell_out(self.reason))
+        object.__setattr__(self, "reason", printable(spell_out(self.reason)))
 
 
 @dataclass(frozen=True)

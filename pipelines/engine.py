@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
+from shardfeed.foreign import name_of
 from shardfeed.formats.example import decode
 from shardfeed.pipelines.caching.client import reading
 from shardfeed.pipelines.decoding.batch import Batch, Decode, UndecodableError
@@ -156,11 +157,19 @@ class BatchMaker(Generic[T]):
                 rest.append(self._finish(self._parse(others), image, view))
             except IntegrityError as error:  # CRC right, content not
                 raise _of_record(records, len(rest), error) from None
+            except Exception as error:  # of a function of the user's
+                row = len(rest)
+                error.add_note(f"{name_of(self._finish)} raised this for {_place(records, row)}")
+                raise
         return batch.images, rest
 
 
 def _of_record(records: Records, row: int, error: IntegrityError) -> RecordError:
-    return RecordError(records.where(row) + named(records.payloads[row]), error.problem, error.remedy)
+    return RecordError(_place(records, row), error.problem, error.remedy)
+
+
+def _place(records: Records, row: int) -> str:
+    return records.where(row) + named(records.payloads[row])
 
 
 class Ahead(Iterator[T]):

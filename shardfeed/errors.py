@@ -198,6 +198,13 @@ class _Beginnings(reprlib.Repr):
 _BEGINNINGS = _Beginnings()
 
 
+def printable(text: str) -> str:
+    """A sentence on one printable line: `escape`, but for backslashes, so that doing it twice changes nothing more."""
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\\" else escape(c) for c in text)
+
+
 class ShardfeedError(Exception):
     """Base class of all errors. `place` is a path, a shard and record, a line and column, or an argument's name.
 

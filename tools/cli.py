@@ -7,19 +7,28 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from types import FrameType
 from typing import TextIO
 
 from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, arguments_in, escape, needing_extra
+from shardfeed.foreign import Stop
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
 from shardfeed.text import did_you_mean
 from shardfeed.tools.colour import coloured
-from shardfeed.tools.command_list import COMMANDS, GROUPS, command_module, command_parser, flags_of, installed_commands
-from shardfeed.tools.parser import help_width
+from shardfeed.tools.command_list import (
+    COMMANDS,
+    GROUPS,
+    PackageCommand,
+    command_module,
+    command_parser,
+    flags_of,
+    installed_commands,
+)
+from shardfeed.tools.parser import CommandParser, help_width
 from shardfeed.version import __version__
 
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -33,7 +42,7 @@ class _Interrupted(KeyboardInterrupt):
     """SIGINT. Python ends with that signal, caught or not, after a KeyboardInterrupt itself passed through `exec`."""
 
 
-class _Terminated(BaseException):
+class _Terminated(Stop):
     """SIGTERM, as an exception."""
 
 
@@ -98,21 +107,11 @@ def _exit_code(arguments: Sequence[str]) -> int:
         if command == "--version":
             print(f"shardfeed {__version__} (decodes by {path_in_use()})")
             return 0
-        if command not in COMMANDS and command not in (theirs := installed_commands()):
-            kind, names = "option" if command.startswith("-") else "command", [*COMMANDS, *theirs, "help"]
-            remedy = did_you_mean(command, [*names, "--help", "--version"], "`shardfeed --help` lists all")
-            raise UsageError(escape(command), f"no such {kind}", remedy)
+        _check_command(command)
         no_numpy_threads()
         parser = command_parser(command)
-        flags = flags_of(parser, command, rest)
-        try:
-            args = parser.parse_args(rest)
-        except UsageError as error:
-            _print_error(error.format_message(flags))
-            print(f"usage: {parser.short_usage()}", file=sys.stderr)
-            return error.exit_code
-        with needing_extra(f"shardfeed {command}"):
-            return command_module(command).run(args)
+        flags |= flags_of(parser, command, rest)
+        return _run(command, parser, rest, flags)
     except ShardfeedError as error:
         if arguments_in(error) - flags.keys() - {*arguments}:
             flags = _flags_of_convert() | flags
@@ -124,6 +123,28 @@ def _exit_code(arguments: Sequence[str]) -> int:
     except OSError as error:  # not expected by any module, but still the machine's fault, not a bug
         _print_error(str(storage_error(str(error.filename or "a file"), "continue", error)))
         return StorageError.exit_code
+
+
+def _check_command(command: str) -> None:
+    """Raise UsageError for a command that neither we nor an installed package have."""
+    if command in COMMANDS or command in (theirs := installed_commands()):
+        return
+    kind = "option" if command.startswith("-") else "command"
+    names = [*COMMANDS, *theirs, "help", "--help", "--version"]
+    raise UsageError(escape(command), f"no such {kind}", did_you_mean(command, names, "`shardfeed --help` lists all"))
+
+
+def _run(command: str, parser: CommandParser, typed: Sequence[str], flags: Mapping[str, str]) -> int:
+    """Run a command with the words after its name; a wrong one is printed with the usage."""
+    module = command_module(command)
+    try:
+        args = module.parsed(parser, typed) if isinstance(module, PackageCommand) else parser.parse_args(typed)
+    except UsageError as error:
+        _print_error(error.format_message(flags))
+        print(f"usage: {parser.short_usage()}", file=sys.stderr)
+        return error.exit_code
+    with needing_extra(f"shardfeed {command}"):
+        return module.run(args)
 
 
 def _flags_of_convert() -> dict[str, str]:

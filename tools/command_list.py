@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from shardfeed.errors import escape, printable
 from shardfeed.text import listing
 from shardfeed.tools.parser import CommandParser
 
@@ -98,9 +99,49 @@ def command_module(command: str) -> Any:
         return OperationCommand(command)
     if command in COMMANDS:
         return import_module(f"shardfeed.tools.commands.{command}_command")
-    parts = ("HELP", "add_arguments", "run")
-    expected = f"a module with {listing(parts)}"
-    return installed_commands()[command].load(expected, lambda found: all(hasattr(found, part) for part in parts))
+    return PackageCommand(installed_commands()[command])
+
+
+class PackageCommand:
+    """A command of an installed package: what its code raises is an error that names the package.
+
+    Raises UsageError if it cannot be loaded.
+    """
+
+    _PARTS = ("HELP", "add_arguments", "run")
+
+    def __init__(self, plugin: "Plugin") -> None:
+        self._plugin = plugin
+        expected = f"a module with {listing(self._PARTS)}"
+        self._module = plugin.load(expected, lambda found: all(hasattr(found, part) for part in self._PARTS))
+        with plugin.blamed():
+            about = self._module.HELP
+        if not isinstance(about, str):
+            raise plugin.error(f"has {escape(repr(about)[:60])} as HELP, expected text")
+        self.HELP = printable(about)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add its options, and see that the help about them can be shown."""
+        with self._plugin.blamed():
+            self._module.add_arguments(parser)
+            parser.format_help()
+
+    def parsed(self, parser: CommandParser, typed: Sequence[str]) -> Any:
+        """Parse its arguments, which functions of the package may do."""
+        with self._plugin.blamed(SystemExit):  # for --help
+            return parser.parse_args(typed)
+
+    def run(self, args: Any) -> int:
+        """Run it, and return its exit code."""
+        with self._plugin.blamed(SystemExit, BrokenPipeError):
+            code = self._module.run(args)
+        if code is None:
+            return 0
+        if type(code) is not int or not 0 <= code < 256:
+            raise self._plugin.error(
+                f"returned {escape(repr(code)[:60])} from run, expected an exit code from 0 to 255"
+            )
+        return code
 
 
 def command_parser(command: str) -> CommandParser:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from shardfeed.budget import cpu_budget
 from shardfeed.converters.engines.engine import AUTO, Engine, StartedBy
+from shardfeed.converters.engines.foreign_engine import guarded_engine
 from shardfeed.converters.engines.local_engine import LocalEngine
 from shardfeed.declared import Positive, Typed, checked
 from shardfeed.errors import UsageError, argument, escape, needing_extra
@@ -102,7 +103,7 @@ def choose_engine(workers: Workers, tries: str) -> Engine:
     `tries`: the directory in which an engine on several machines writes shards before they are accepted.
     """
     if isinstance(workers, Engine):
-        return workers
+        return guarded_engine(workers)
     if workers is None or isinstance(workers, int):
         workers = LocalWorkers(workers)
     if isinstance(workers, NamedWorkers):
@@ -119,7 +120,15 @@ def _engine_named(name: str) -> Callable[[Any, str], Engine]:
         names = [*ENGINES, *theirs]
         remedy = did_you_mean(name, names, "install the package that adds it")
         raise UsageError("engine", f"got {escape(name)!r}, expected one of {', '.join(names)}", remedy)
-    return theirs[name].load("a function of (workers, tries)", callable)
+    plugin = theirs[name]
+    make = plugin.load("a function of (workers, tries)", callable)
+
+    def made(workers: Any, tries: str) -> Engine:
+        with plugin.blamed():
+            engine = make(workers, tries)
+        return guarded_engine(engine, plugin.called)
+
+    return made
 
 
 @checked

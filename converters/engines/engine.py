@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Protocol, runtime_checkable
 
 from shardfeed.converters.shards.task import Receipt, ShardTask
+from shardfeed.foreign import KnownByNames
 from shardfeed.processes import StartMethod
 
 IMAGE_TIMEOUT = 120.0  # seconds for one image; a 100-megapixel photo takes 2
@@ -14,7 +15,7 @@ POLL = 0.2  # seconds between looks at the clock
 
 
 @runtime_checkable
-class Engine(Protocol):
+class Engine(Protocol, metaclass=KnownByNames):
     """A set of workers that writes shards and recovers when workers are lost.
 
     Every engine writes shards with `shardfeed.converters.shards.write_shard.write_shard`. `warnings`: sentences about

@@ -21,6 +21,7 @@ from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.reading import first_at_urls
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.foreign import is_stop, words
 from shardfeed.processes import (
     WorkerCount,
     check_may_start,
@@ -155,8 +156,11 @@ class LocalEngine:
                 worker.tasks.send(replace(worker.task, ahead=ahead))
         except OSError:
             raise
-        except Exception as error:  # it does not pickle; what that raises is the business of whoever wrote it
-            raise UsageError("source", f"its samples cannot be pickled for workers: {error!r}", IMPORTABLE) from error
+        except BaseException as error:  # it does not pickle; what that raises is the business of whoever wrote it
+            if is_stop(error):
+                raise
+            problem = f"its samples cannot be pickled for workers: {words(error)}"
+            raise UsageError("source", problem, IMPORTABLE) from error
 
     def _start(self) -> _Worker:
         fork = self._auto and self._few and single_threaded() and not forked_after_use()

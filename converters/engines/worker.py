@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from shardfeed import foreign
 from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import UsageError
 from shardfeed.processes import keep_heap
@@ -102,8 +103,8 @@ def work(tasks: Connection, words: Any) -> None:
             task: ShardTask = tasks.recv()
         except EOFError:
             return
-        except Exception as error:  # for example, the sample's own class cannot be imported here
-            problem = f"its samples cannot be pickled for workers: {error!r}"
+        except (Exception, SystemExit) as error:  # for example, the sample's own class cannot be imported here
+            problem = f"its samples cannot be pickled for workers: {foreign.words(error)}"
             tasks.send((None, UsageError("source", problem, IMPORTABLE), ""))
             continue
         try:

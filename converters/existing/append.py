@@ -25,9 +25,10 @@ from shardfeed.converters.planning.options import (
     Shares,
     typed_shares,
 )
-from shardfeed.converters.planning.samples import OwnSamples
+from shardfeed.converters.planning.samples import OwnSamples, check_any_left
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.report import Report
+from shardfeed.converters.sources.foreign import is_foreign, known, place_of, survey
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.reading import read_image
@@ -149,7 +150,8 @@ class GrownSource:
     """
 
     def __init__(self, dataset: Dataset, source: Source, *, new_classes: bool, sha256: bool) -> None:
-        self._source = source
+        self._source = source = known(source)
+        self.foreign = is_foreign(source)
         manifest, schema = dataset.manifest, dataset.manifest.schema.stated()
         images = image_features(sha256=sha256, restarts=RESTARTS in schema.features)
         theirs = replace(source.schema, features=images | dict(source.schema.features)).stated()
@@ -160,11 +162,7 @@ class GrownSource:
         for key in schema.class_names:
             found = _joined(key, dataset.directory, schema, theirs, new_classes=new_classes)
             self._numbers[key], names[key], ids_of_key = found
-            added = len(names[key]) - len(schema.class_names[key])
-            if added and manifest.format in _CLASSES_IN_SHARDS:
-                problem = f"existing {manifest.format} shards contain the class names, without the {added} new ones"
-                remedy = "convert the new images to a separate dataset, then `shardfeed merge` both"
-                raise UsageError("new_classes", problem, remedy)
+            _check_addable(manifest.format, len(names[key]) - len(schema.class_names[key]))
             if key in ids:
                 ids[key] = ids_of_key
         self.schema: Schema = replace(source.schema, class_names=names, class_ids=ids)
@@ -205,6 +203,14 @@ class GrownSource:
             columns = {key: _renumbered(value, other.get(key)) for key, value in objects.columns.items()}
             objects = replace(objects, columns=columns)
         return replace(sample, features=features, objects=objects)
+
+
+def _check_addable(format: str, added: int) -> None:
+    """Raise UsageError for new classes if the existing shards contain the list of classes."""
+    if added and format in _CLASSES_IN_SHARDS:
+        problem = f"existing {format} shards contain the class names, without the {added} new ones"
+        remedy = "convert the new images to a separate dataset, then `shardfeed merge` both"
+        raise UsageError("new_classes", problem, remedy)
 
 
 def _without_columns(onto: AppendTarget) -> Iterator[str]:
@@ -279,12 +285,12 @@ class _ExistingSamples:
         keys: dict[bytes, int] = {}
         own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
         checks = OwnSamples(source)
-        for i in range(len(source)):
-            sample = source[i]
-            checks.check(i, sample)
+        for i, sample_number, sample in survey(source):
+            checks.check(sample_number, sample)
             keys[sample.key] = i  # two of one key are refused by the plan
             if sample.number is not None:
                 own[sample.split, sample.number] = sample.key
+        check_any_left(source)
         checks.check_unique(source)
         clashes: list[tuple[bytes, int, str]] = []
         for name, split in dataset.items():
@@ -312,15 +318,18 @@ class _ExistingSamples:
             if hashes is None or _sha256(sample) != hashes[place]:
                 problem = f"has the key {escape(sample.key)} of a record in split {split.name}"
                 unlike = "but different bytes" if hashes is not None else "and without hashes they cannot be compared"
-                problem += f", {unlike}"
-                raise UsageError(f"source[{i}]", problem, "give it another name, or leave it out")
+                raise UsageError(place_of(source, i), f"{problem}, {unlike}", "give it another name, or leave it out")
             self.samples.add(i)
-            for key, column in columns.items():
-                old, new = column[place], _renumbered(sample.features[key], self._numbers.get(key))
-                if not _same(old, new):
-                    was, now = (_shown(value, self._names.get(key)) for value in (old, new))
-                    self._other.append(f"{escape(sample.key)}: {escape(key)} is {was}, in the source {now}")
-                    break
+            self._compare(sample, {key: column[place] for key, column in columns.items()})
+
+    def _compare(self, sample: Sample, stored: Mapping[str, Any]) -> None:
+        """Note the first value of a sample that the dataset has differently."""
+        for key, old in stored.items():
+            new = _renumbered(sample.features[key], self._numbers.get(key))
+            if not _same(old, new):
+                was, now = (_shown(value, self._names.get(key)) for value in (old, new))
+                self._other.append(f"{escape(sample.key)}: {escape(key)} is {was}, in the source {now}")
+                return
 
     def notes(self) -> Iterator[str]:
         """Sentences about them."""

@@ -17,25 +17,21 @@ import numpy as np
 from shardfeed.converters.planning.groups import GroupShares, Members
 from shardfeed.converters.planning.options import PlanOptions, schema_of
 from shardfeed.converters.planning.samples import (
-    MOST_SPLITS,
     Inputs,
-    OwnSamples,
     PlannedShard,
     PlanRows,
     SplitMembers,
     cut,
     made_by,
-    sample_size,
-    sample_state,
     share_out,
 )
 from shardfeed.converters.planning.space import Forecast, make_forecast, shard_counts, stored_size, too_few_images
-from shardfeed.converters.planning.split_shares import Drawn, SplitDraw, draw, has_label, label_of
-from shardfeed.converters.sources.guard import EVERY, report_progress
-from shardfeed.converters.sources.source import Findings, FinishedRecord, Source, info_of
+from shardfeed.converters.planning.split_shares import Drawn, SplitDraw
+from shardfeed.converters.planning.survey import PlanSurvey
+from shardfeed.converters.sources.foreign import known, place_of
+from shardfeed.converters.sources.source import Findings, Source, info_of
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.registry import shard_format
-from shardfeed.naming import check_split_name
 from shardfeed.schema import LABEL, Schema
 
 
@@ -115,90 +111,93 @@ def make_plan(
     StorageError if its disk is full. `buckets`: number of parts in which samples are sorted; the plan stays the same.
     """
     versions = made_by(options.image, options.to)
-    count = len(source)
-    if not count:
+    source = known(source)
+    if not len(source):
         raise UsageError("source", "it has no samples", "check the path that it reads")
     schema = schema_of(source, options)
     shard_format(options.to).check(schema)
-    labelled = has_label(schema)
-    info = info_of(source)
-    features = sorted(source.schema.features)
-    rows, inputs = PlanRows(count, directory, buckets), Inputs(directory)
-    names: dict[str, int] = {}
-    related = Members(options, source.schema, no_leaks=no_leaks) if options.groups or no_leaks else None
-    annotations = open_ = 0
-    own = OwnSamples(source)
-    for i in range(count):
-        if not i % EVERY:
-            report_progress("planning", i, count)
-        sample = source[i]
-        own.check(i, sample)
-        size = sample_size(sample)
-        state = sample_state(sample, size, features)
-        if related is not None:
-            related.add(sample)
-        inputs.add(sample.key, state)
-        annotations += len(sample.objects or ())
-        made = sample.image
-        own_id = not made.counted if isinstance(made, FinishedRecord) else sample.number is not None
-        split = -1 if sample.split is None else names.setdefault(sample.split, len(names))
-        if split >= MOST_SPLITS:
-            problem = f"names one more split, {sample.split!r}; there may be {MOST_SPLITS:,}"
-            raise UsageError(f"source[{i}]", problem, "take a column with few values, such as train and test")
-        open_ += split < 0
-        label = label_of(sample) if labelled else 0
-        rows.add(draw(sample.key, options.seed), i, state, size, label, split, own_id)
-    report_progress("planning", count, count)
-    rows.end()
-    own.check_unique(source)
-    for name in names:
-        check_split_name(name)
-    if related is not None:
-        related.read_hashes(source)
-    split_of = _split_rule(source, rows, names, related, options) if open_ else itemgetter("split")
-    classes = len(schema.class_names.get(LABEL, ())) if labelled else 0
-    splits = {name: SplitMembers(directory, classes) for name in names}
-    content = hashlib.blake2b(digest_size=16)
-    for bucket in rows.by_place():
-        content.update(_digests_by_draw(source, bucket))
-        if not info.keeps_order:
-            share_out(bucket, split_of(bucket), splits.values())
-    for block in rows.by_number() if info.keeps_order else ():
-        share_out(block, split_of(block), splits.values())
-    for name, split in splits.items():
-        if not split.images and not (options.onto and options.onto.shards(name)):
-            raise UsageError(f"split {name}", f"none of {open_} samples is in it", "give it a larger share")
-    if options.fractions is not None and not open_ and options.onto is None:
-        problem = f"the source already sets the split of every sample ({', '.join(names)})"
-        raise UsageError("split", problem, "leave it out; `shardfeed split` changes the splits of a dataset")
-    notes = []
-    if related is not None:
-        notes = related.notes(source, np.concatenate([split_of(block) for block in rows.by_number()]), [*names])
-    splits = {name: splits[name] for name in sorted(names) if splits[name].images}
+    surveyed = PlanSurvey(source, schema, options, no_leaks=no_leaks, directory=directory, buckets=buckets)
+    surveyed.read()
+    placed = _Placement(surveyed, directory)
+    placed.check()
+    notes = _notes(surveyed, placed)
+    splits = placed.filled()
     images = {name: split.images for name, split in splits.items()}
-    stored = {name: stored_size(split.images, split.size, options) for name, split in splits.items()}
-    shard_count = shard_counts(images, stored, options.number, options.shard_size)
-    shards = [shard for name, split in splits.items() for shard in cut(name, split, shard_count[name], options.onto)]
-    content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
+    shards = _shards(splits, options)
     size = sum(split.size for split in splits.values())
-    forecast = make_forecast(source, len(shards), size, schema, options.image)
+    placed.content.update(json.dumps([options.to_json(), schema.to_json()], sort_keys=True).encode())
+    info = info_of(source)
     return Plan(
         schema=schema,
         options=options,
         shards=shards,
-        fingerprint=info.fingerprint or content.hexdigest(),
+        fingerprint=info.fingerprint or placed.content.hexdigest(),
         source_bytes=size,
-        drawn=bool(open_),
-        class_counts={name: tuple(split.class_counts.tolist()) for name, split in splits.items() if classes},
+        drawn=bool(surveyed.unnamed),
+        class_counts={name: tuple(split.class_counts.tolist()) for name, split in splits.items() if placed.classes},
         notes=[*notes, *too_few_images(images, options.number)],
         findings=info.findings,
-        forecast=forecast,
-        inputs=inputs,
+        forecast=make_forecast(source, len(shards), size, schema, options.image),
+        inputs=surveyed.inputs,
         made_by=versions,
-        annotations=annotations,
+        annotations=surveyed.annotations,
         counted=frozenset(name for name, split in splits.items() if not split.own_id),
-        groups=None if related is None else related.shares,
+        groups=None if surveyed.related is None else surveyed.related.shares,
     )
+
+
+class _Placement:
+    """The split and the place of each sample, from the numbers that it drew.
+
+    `content`: a hash of the samples in the order of their draws. `split_of`: of rows, their split numbers.
+    """
+
+    def __init__(self, surveyed: PlanSurvey, directory: str | None) -> None:
+        source, rows, options = surveyed.source, surveyed.rows, surveyed.options
+        self._unnamed, self._options = surveyed.unnamed, options
+        self.split_of: Callable[[np.ndarray], np.ndarray] = itemgetter("split")
+        if surveyed.unnamed:
+            self.split_of = _split_rule(source, rows, surveyed.names, surveyed.related, options)
+        self.classes = len(surveyed.schema.class_names.get(LABEL, ())) if surveyed.labelled else 0
+        self.splits = {name: SplitMembers(directory, self.classes) for name in surveyed.names}
+        self.content = hashlib.blake2b(digest_size=16)
+        keeps_order = info_of(source).keeps_order
+        for bucket in rows.by_place():
+            self.content.update(_digests_by_draw(source, bucket))
+            if not keeps_order:
+                share_out(bucket, self.split_of(bucket), self.splits.values())
+        for block in rows.by_number() if keeps_order else ():
+            share_out(block, self.split_of(block), self.splits.values())
+
+    def check(self) -> None:
+        """Raise UsageError if a split has no sample, or if all samples name one and shares were asked for."""
+        onto = self._options.onto
+        for name, split in self.splits.items():
+            if not split.images and not (onto and onto.shards(name)):
+                problem = f"none of {self._unnamed} samples is in it"
+                raise UsageError(f"split {name}", problem, "give it a larger share")
+        if self._options.fractions is not None and not self._unnamed and onto is None:
+            problem = f"the source already sets the split of every sample ({', '.join(self.splits)})"
+            raise UsageError("split", problem, "leave it out; `shardfeed split` changes the splits of a dataset")
+
+    def filled(self) -> dict[str, SplitMembers]:
+        """The splits that have samples, sorted by name."""
+        return {name: self.splits[name] for name in sorted(self.splits) if self.splits[name].images}
+
+
+def _notes(surveyed: PlanSurvey, placed: _Placement) -> list[str]:
+    """Sentences about groups. Raises LeakError if one is in two splits, and that is refused."""
+    if surveyed.related is None:
+        return []
+    split_of = np.concatenate([placed.split_of(block) for block in surveyed.rows.by_number()])
+    return surveyed.related.notes(surveyed.source, split_of, [*surveyed.names])
+
+
+def _shards(splits: Mapping[str, SplitMembers], options: PlanOptions) -> list[PlannedShard]:
+    images = {name: split.images for name, split in splits.items()}
+    stored = {name: stored_size(split.images, split.size, options) for name, split in splits.items()}
+    counts = shard_counts(images, stored, options.number, options.shard_size)
+    return [shard for name, split in splits.items() for shard in cut(name, split, counts[name], options.onto)]
 
 
 def _split_rule(
@@ -240,6 +239,6 @@ def _digests_by_draw(source: Source, rows: np.ndarray) -> bytes:
         twins = np.flatnonzero(rows[["draw", "place"]][1:] == rows[["draw", "place"]][:-1])
         if len(twins):
             first, second = sorted(rows["stored"]["number"][twins[0] : twins[0] + 2].tolist())
-            key = escape(source[first].key)
-            raise UsageError(f"source[{second}]", f"has the key {key!r} of source[{first}]", "keys must be unique")
+            problem = f"has the key {escape(source[first].key)!r} of {place_of(source, first)}"
+            raise UsageError(place_of(source, second), problem, "keys must be unique")
     return rows["stored"]["state"]["digest"].tobytes()

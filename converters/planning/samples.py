@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from itertools import pairwise
+from itertools import islice, pairwise
 from json.encoder import encode_basestring_ascii
 from math import isqrt
 from typing import Any
@@ -29,9 +29,11 @@ from shardfeed.converters.images import baseline as transcode
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.images.seekable import check_coder
 from shardfeed.converters.planning.append_target import AppendTarget
-from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Source
+from shardfeed.converters.shards.task import noted_of
+from shardfeed.converters.sources.foreign import is_foreign, place_of
+from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Source, info_of
 from shardfeed.declared import Seed, check
-from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.errors import TooManyRejectedError, UsageError, escape, name_text
 from shardfeed.formats.registry import NATIVE, shard_format
 from shardfeed.naming import name_problem
 from shardfeed.storage.checksum import crc32c
@@ -304,7 +306,7 @@ class OwnSamples:
     """
 
     def __init__(self, source: Source) -> None:
-        self._is_own = not type(source).__module__.startswith("shardfeed.")
+        self._is_own = is_foreign(source)
         self._ids: defaultdict[str | None, array[int]] = defaultdict(lambda: array("q"))  # of each split that is named
         self._without = -1  # the last sample without an id
 
@@ -312,23 +314,25 @@ class OwnSamples:
         """Raise UsageError, whose place is `source[i]`, for a key, a split or an id that no dataset can hold."""
         if not self._is_own:
             return
-        split, number = sample.split, sample.number
-        usual = type(sample.key) is bytes and (split is None or (type(split) is str and split))
-        if not usual or not (number is None or (type(number) is int and 0 <= number < 2**63)):  # the rest takes 15 us
+        if not _has_usual_types(sample):  # the rest takes 15 us
             for name, kind in _TYPES.items():
                 check(f"source[{i}].{name}", getattr(sample, name), kind)
         if problem := name_problem(sample.key):
             remedy = "give a name relative to a folder, such as b'rose/1.jpg'"
             raise UsageError(f"source[{i}].key", f"{escape(sample.key)!r} {problem}", remedy)
-        if isinstance(sample.image, FinishedRecord):
-            return
-        ids = self._ids[split]
-        if number is None:
+        if not isinstance(sample.image, FinishedRecord):
+            self._check_number(i, sample)
+
+    def _check_number(self, i: int, sample: Sample) -> None:
+        """Raise UsageError if some samples have ids and others have none."""
+        ids = self._ids[sample.split]
+        if sample.number is None:
             self._without = i
         else:
-            ids.append(number)
+            ids.append(sample.number)
         if self._without >= 0 and any(self._ids.values()):
-            problem = "got None" if self._without == i else f"got {number}, and source[{self._without}] has none"
+            problem = f"got {sample.number}, and source[{self._without}] has none"
+            problem = "got None" if self._without == i else problem
             raise UsageError(
                 f"source[{i}].number", f"{problem}, expected ids of all samples, or of none", "add the rest"
             )
@@ -339,6 +343,26 @@ class OwnSamples:
             ordered = np.sort(np.frombuffer(ids, np.int64))
             for twin in ordered[1:][ordered[1:] == ordered[:-1]][:1].tolist():
                 alike = (i for i in range(len(source)) if (source[i].split, source[i].number) == (split, twin))
-                first, second = next(alike), next(alike)
-                problem = f"got {twin}, which is also the id of source[{first}]"
-                raise UsageError(f"source[{second}].number", problem, "ids must be unique in a split")
+                first, second = (place_of(source, i) for i in islice(alike, 2))
+                problem = f"got {twin}, which is also the id of {first}"
+                raise UsageError(f"{second}.number", problem, "ids must be unique in a split")
+
+
+def _has_usual_types(sample: Sample) -> bool:
+    """Whether key, split and id are of the types themselves, not of ones that are converted or refused."""
+    split = sample.split
+    number = sample.number
+    if type(sample.key) is not bytes or (split is not None and type(split) is not str) or split == "":
+        return False
+    return number is None or (type(number) is int and 0 <= number < 2**63)
+
+
+def check_any_left(source: Source) -> None:
+    """Raise TooManyRejectedError if a source has samples, and none is sound."""
+    rejected = [] if len(source) else noted_of(info_of(source).findings.rejected)
+    if not rejected:
+        return
+    problem = f"all of its samples are rejected ({len(rejected):,}; the last, {rejected[-1].what}: {rejected[-1].why})"
+    error = TooManyRejectedError("source", problem, "nothing was written; correct it")
+    error.rejected = tuple(rejected)
+    raise error

@@ -11,6 +11,7 @@ from shardfeed.column import column_keys
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.options import PlanOptions
 from shardfeed.converters.planning.split_shares import largest_remainders
+from shardfeed.converters.sources.foreign import FaultyImage
 from shardfeed.converters.sources.reading import checked_values, own_features, read_image
 from shardfeed.converters.sources.source import FinishedRecord, Sample, Source
 from shardfeed.errors import SpaceWarning, StorageError, UsageError, escape
@@ -117,7 +118,8 @@ def make_forecast(source: Source, shards: int, source_bytes: int, schema: Schema
     pixels = content = _pixels(source, image) if image.encode == "raw" else None
     if image.encode != "raw" and not (image.shape or image.resize_shorter or image.quality):
         content = source_bytes or None
-    beside = _LINE_BYTES if isinstance(first.image, FinishedRecord) else _beside(first, schema)
+    known_later = isinstance(first.image, FinishedRecord | FaultyImage)
+    beside = _LINE_BYTES if known_later else _beside(first, schema)
     size = None if content is None else content + images * beside
     return Forecast(images, shards, size, pixels, exact)
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import NOTHING, Account, LeftOut, RejectCode
 from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, Skipped
-from shardfeed.errors import spell_out
+from shardfeed.errors import printable, spell_out
 from shardfeed.formats.format import ShardFormat, ShardInfo, shard_stem
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import index_file, shard_file
 from shardfeed.schema import Schema
 
+_REPAIRED = {RejectCode.UNREADABLE.value, RejectCode.SOURCE_ERROR.value}  # without a change of the sample's state
 IMAGE_IDENTITY = ""  # name of a column in receipts that is not a feature: identifies the image of each record
 
 
@@ -109,7 +110,8 @@ class Remark:
     asked: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "why", spell_out(self.why))
+        object.__setattr__(self, "what", printable(self.what))
+        object.__setattr__(self, "why", printable(spell_out(self.why)))
 
 
 def noted_of(listed: Iterable[Skipped | LeftOut]) -> list[Remark]:
@@ -143,5 +145,5 @@ class Receipt:
 
     @property
     def retry_may_help(self) -> bool:
-        """Whether an image could not be read: permissions and cables are repaired meanwhile."""
-        return any(noted.what == RejectCode.UNREADABLE.value for noted in self.rejected)
+        """Whether an image could not be read: permissions, cables and the source's code are repaired meanwhile."""
+        return any(noted.what in _REPAIRED for noted in self.rejected)

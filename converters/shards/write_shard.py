@@ -17,6 +17,7 @@ from shardfeed.converters.shards.place_objects import left_out_with_image, place
 from shardfeed.converters.shards.place_raster import raster_values
 from shardfeed.converters.shards.receipts import ImagesOfEarlier, ShardContents, load_receipt, save_receipt
 from shardfeed.converters.shards.task import Receipt, Remark, ReusableImage, ShardTask
+from shardfeed.converters.sources.foreign import finished_payload
 from shardfeed.converters.sources.reading import ReadAhead, checked_values, own_features, read_image
 from shardfeed.converters.sources.source import FinishedRecord, Sample
 from shardfeed.errors import IntegrityError, StorageError, escape
@@ -74,7 +75,7 @@ class _Records:
         self.read = 0
         if isinstance(made_of, FinishedRecord):
             try:
-                payload = made_of(number)
+                payload = finished_payload(made_of, number)
                 values = self._contents.counted(payload)
             except IntegrityError as error:
                 raise RejectedError(RejectCode.DAMAGED, f"{error}") from None

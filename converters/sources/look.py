@@ -330,6 +330,11 @@ class Evidence:
     sure: bool = False
     parsed: Any = field(default=None, repr=False, compare=False)
 
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """Its fields that are text."""
+        return self.name, self.found, self.missing
+
 
 def missing_of(error: ShardfeedError) -> str:
     """Return problem and remedy of the error of an unreadable input, for `Evidence.missing`."""

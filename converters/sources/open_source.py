@@ -20,7 +20,7 @@ from shardfeed.converters.sources.readers import (
     REFUSED,
     SAMPLE_ENDS,
     Reader,
-    installed_readers,
+    fits_of_packages,
     reader_named,
     recognise,
 )
@@ -31,7 +31,6 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.storage import is_address
-from shardfeed.user_warnings import warn_user
 
 _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
@@ -323,17 +322,7 @@ def _of_packages(look: Look, values: Mapping[str, Any]) -> Sequence[tuple[Reader
     """
     if look.holds_only_images or "labels" in values:
         return ()
-    fits: list[tuple[Reader, Evidence]] = []
-    for one, package in installed_readers():
-        if values.keys() <= set(one.takes) and one.may_fit(look, values):
-            try:
-                evidence = one.recognise(look, values)
-            except Exception as error:
-                problem = f"is not used: {type(error).__name__}: {error}"
-                warn_user(f"the reader {one.name!r} of {package} {problem}")
-                continue
-            if evidence is not None and not evidence.missing:
-                fits.append((one, evidence))
+    fits = [*fits_of_packages(look, values)]
     _check_one(look, [evidence for _, evidence in fits])
     return fits
 

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Protocol
+from inspect import isclass
+from types import SimpleNamespace
+from typing import Any, Protocol, cast, get_args
 
 from shardfeed.converters.sources.annotations.tool_signs import TOOLS
 from shardfeed.converters.sources.guard import HostileError, guarded
@@ -18,7 +20,8 @@ from shardfeed.converters.sources.options import (
     of_reader,
 )
 from shardfeed.converters.sources.source import Source
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape, printable
+from shardfeed.foreign import place, words
 from shardfeed.plugins import Plugin, installed
 from shardfeed.user_warnings import warn_user
 
@@ -276,6 +279,67 @@ _OF_PLAIN = (LabelOptions, PixelOptions)  # of readers whose options others do n
 BY_NAME = {one.name: one for one in READERS}
 
 
+@dataclass(frozen=True)
+class PackageReader(Reader):
+    """A reader of an installed package: what its code raises or returns is an error that names the package."""
+
+    plugin: Plugin | None = None
+
+    @classmethod
+    def of(cls, plugin: Plugin) -> "PackageReader":
+        """Import it. Raises UsageError."""
+        found = plugin.load(f"a Reader named {plugin.name!r}", lambda found: _is_sound(found, plugin.name))
+        return cls(**{one.name: getattr(found, one.name) for one in fields(Reader)}, plugin=plugin)
+
+    def load(self) -> ReaderModule:
+        """Import its module; a recursion without end of its functions is the package's fault, not the file's."""
+        module = super().load()
+        functions = {name: self._named(module, name) for name in ("recognise", "read")}
+        return cast(ReaderModule, SimpleNamespace(**functions))
+
+    def _named(self, module: ReaderModule, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            assert self.plugin is not None
+            try:
+                return getattr(module, name)(*arguments)
+            except RecursionError as error:
+                raise self.plugin.error(f"is not used: {words(error)} ({place(error)})") from error
+
+        return call
+
+    def fit(self, look: Look, given: Mapping[str, Any]) -> Evidence | None:
+        """Return its evidence if it may fit and takes all options, else None. Raises UsageError if its code fails."""
+        assert self.plugin is not None
+        with self.plugin.blamed(said="is not used:"):
+            if not given.keys() <= set(self.takes) or not self.may_fit(look, given):
+                return None
+            evidence = self.recognise(look, given)
+        if evidence is None:
+            return None
+        if not isinstance(evidence, Evidence) or not all(isinstance(text, str) for text in evidence.texts):
+            raise self.plugin.error(f"returned {escape(repr(evidence)[:60])} from recognise, expected Evidence or None")
+        return replace(evidence, name=self.name, found=printable(evidence.found), missing=printable(evidence.missing))
+
+    def read(self, look: Look, given: Mapping[str, Any], parsed: Any = None) -> Source:
+        """Return the source. Raises UsageError, which names the package, if its code fails."""
+        assert self.plugin is not None
+        with self.plugin.blamed():
+            with guarded(look.path):
+                source = super().read(look, given, parsed)
+            if isinstance(source, Source):
+                return source
+        problem = f"returned {escape(type(source).__name__)} from read, expected a Source"
+        raise self.plugin.error(problem)
+
+
+def _is_sound(found: Any, name: str) -> bool:
+    """Whether what a package offers is a reader of this name, whose fields are what they are to be."""
+    if not isinstance(found, Reader) or found.name != name:
+        return False
+    texts = all(isinstance(text, str) for text in (*found.takes, *found.suffixes, *(found.kinds or ())))
+    return texts and isclass(found.options) and issubclass(found.options, get_args(Options))
+
+
 def reader_named(name: str) -> Reader:
     """Return our reader of this name, or an installed package's. Raises UsageError."""
     if name in BY_NAME:
@@ -284,22 +348,22 @@ def reader_named(name: str) -> Reader:
     if name not in theirs:
         problem = f"got {name!r}, expected one of {', '.join([*BY_NAME, *theirs])}"
         raise UsageError("reader", problem, "leave it out: the format is detected")
-    return _load(theirs[name])
+    return PackageReader.of(theirs[name])
 
 
-def installed_readers() -> Iterator[tuple[Reader, str]]:
-    """Yield the readers of installed packages, each with its package. One that cannot be loaded is only warned of."""
+def fits_of_packages(look: Look, given: Mapping[str, Any]) -> Iterator[tuple[Reader, Evidence]]:
+    """Yield the readers of installed packages that fit; a fault of a package is a warning, and stops no other one."""
     for plugin in installed("reader", BY_NAME).values():
         try:
-            yield _load(plugin), plugin.packages
-        except UsageError as error:
-            warn_user(str(error))
-
-
-def _load(plugin: Plugin) -> Reader:
-    return plugin.load(
-        f"a Reader named {plugin.name!r}", lambda found: isinstance(found, Reader) and found.name == plugin.name
-    )
+            reader = PackageReader.of(plugin)
+            evidence = reader.fit(look, given)
+        except Exception as error:
+            known = isinstance(error, UsageError)
+            problem = f"{error.problem}; {error.remedy}" if known else f"{plugin.called} is not used: {words(error)}"
+            warn_user(problem)
+            continue
+        if evidence is not None and not evidence.missing:
+            yield reader, evidence
 
 
 # Ends of names of files of many samples, in lower case. They are known by their content, but one may be broken; a

@@ -16,6 +16,7 @@ import numpy as np
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError, check_bytes
+from shardfeed.converters.sources.foreign import call_foreign
 from shardfeed.converters.sources.guard import budget, mirrors, open_regular
 from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, SourceFile
 from shardfeed.errors import LabelFileError, UsageError, escape, name_text
@@ -59,15 +60,7 @@ def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         return _read_file(content)
     if isinstance(content, bytes):
         return content
-    try:
-        data = content()
-    except RejectedError:
-        raise
-    except Exception as error:  # whatever a user's callable raises costs one image, not the run
-        raise RejectedError(RejectCode.SOURCE_ERROR, f"{type(error).__name__}: {error}") from error
-    if not isinstance(data, bytes):
-        raise RejectedError(RejectCode.SOURCE_ERROR, f"got {type(data).__name__}, expected bytes")
-    return data
+    return call_foreign(content)
 
 
 def read_lines(file: SourceFile) -> list[tuple[int, bytes]]:

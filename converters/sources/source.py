@@ -10,12 +10,23 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from shardfeed.converters.rejects import Account
-from shardfeed.errors import UsageError, spell_out
+from shardfeed.converters.sources.statements import (
+    check_fingerprint,
+    check_made_with,
+    check_onto,
+    check_text,
+    check_texts,
+    class_of,
+    raise_source_error,
+)
+from shardfeed.declared import check, checked
+from shardfeed.errors import UsageError, escape, printable, spell_out
+from shardfeed.foreign import KnownByNames
 from shardfeed.schema import Schema, Value
 
 
@@ -179,7 +190,14 @@ class Skipped:
     code: str
     reason: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, bytes):
+            check("key", self.key, bytes)
+        check_text("code", self.code)
+        check_text("reason", self.reason)
 
+
+@checked
 @dataclass(frozen=True)
 class Findings:
     """Facts that a source found while listing its samples, for the report.
@@ -196,14 +214,14 @@ class Findings:
     """
 
     rejected: Sequence[Skipped] = ()
-    notes: Sequence[str] = ()
+    notes: Annotated[Sequence[str], check_texts] = ()
     folder: bytes | None = None
     account: Account | None = None
     in_files: bool = False
 
 
 @runtime_checkable
-class Source(Protocol):
+class Source(Protocol, metaclass=KnownByNames):
     """Samples with random access by index: deterministic and picklable; used from one thread of one process.
 
     `schema` describes a sample's features (not the image itself): their dtypes, shapes and kinds, and the class names
@@ -231,6 +249,7 @@ class Source(Protocol):
     def __getitem__(self, index: int, /) -> Sample: ...
 
 
+@checked
 @dataclass(frozen=True)
 class SourceInfo:
     """Statements of a source about itself, beside its samples: its method `info`, which it need not have, returns them.
@@ -249,25 +268,31 @@ class SourceInfo:
     """
 
     findings: Findings = field(default_factory=Findings)
-    described: str = ""
-    made_with: Mapping[str, Any] | None = None
+    described: Annotated[str, check_text] = ""
+    made_with: Annotated[Mapping[str, Any] | None, check_made_with] = None
     keeps_order: bool = False
-    fingerprint: str | None = None
-    onto: Any = None
+    fingerprint: Annotated[str | None, check_fingerprint] = None
+    onto: Annotated[Any, check_onto] = None
 
 
 def info_of(source: Source) -> SourceInfo:
     """Return what a source says of itself, options in notes spelled out; nothing if it has no `info`.
 
-    Raises UsageError if `info` is no method that returns a SourceInfo, or if there are findings without it.
+    Raises UsageError if `info` is no method that returns a SourceInfo, if it raises, or if there are findings without
+    it.
     """
-    if not hasattr(source, "info") and isinstance(getattr(source, "findings", None), Findings):
-        problem = "has findings as an attribute, expected a method `info` that returns them: they would be lost"
-        raise UsageError("source", problem, "def info(self): return SourceInfo(self.findings)")
-    told = getattr(source, "info", SourceInfo)
-    info = told() if callable(told) else told
+    try:
+        has_info = hasattr(source, "info")
+        if not has_info and isinstance(getattr(source, "findings", None), Findings):
+            problem = "has findings as an attribute, expected a method `info` that returns them: they would be lost"
+            raise UsageError("source", problem, "def info(self): return SourceInfo(self.findings)")
+        told = source.info if has_info else SourceInfo  # type: ignore[attr-defined]  # it has one
+        info = told() if callable(told) else told
+    except BaseException as error:
+        raise_source_error(source, "info", error)
     if not isinstance(info, SourceInfo):
-        problem = f"got {type(info).__name__} from the source's `info`, expected a method that returns a SourceInfo"
+        got = f"got {escape(type(info).__name__)} from the source's `info`"
+        problem = f"{got} ({class_of(source)}.info), expected a method that returns a SourceInfo"
         raise UsageError("source", problem, "return SourceInfo(findings, described), or rename the attribute")
-    findings = replace(info.findings, notes=[*map(spell_out, info.findings.notes)])
-    return replace(info, findings=findings)
+    notes = [printable(spell_out(note)) for note in info.findings.notes]
+    return replace(info, findings=replace(info.findings, notes=notes), described=printable(info.described))

@@ -15,11 +15,13 @@ from torch.utils.data import default_collate
 
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
+from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import takes
 from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
 from shardfeed.pipelines.torch.samples import FetchedBatch
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, joined
 from shardfeed.pipelines.torch.workers import batch_bytes
+from shardfeed.text import number
 
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
 _NONE = "no value with that key"
@@ -120,7 +122,10 @@ class Collate:
 
     def _made(self, samples: Sequence[Any]) -> Any:
         """Return a batch of at least one sample."""
-        return self._collate_nested(samples, "sample") if self.collate_fn is None else self.collate_fn(list(samples))
+        if self.collate_fn is None:
+            return self._collate_nested(samples, "sample")
+        with noted(self.collate_fn, "collate_fn", lambda: number(len(samples), "sample")):
+            return self.collate_fn(list(samples))
 
     def _collate_nested(self, values: Sequence[Any], place: str) -> Any:
         first = values[0]

@@ -19,6 +19,7 @@ import torch
 
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
+from shardfeed.foreign import noted
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.orders.arithmetic import hashed
@@ -98,7 +99,10 @@ class DeviceFeed:
         if self._transform is None:
             return batch
         # In this thread: the generators that it draws from are those of the whole process.
-        with self._seeded(number if step is None else step):
+        drawn = number if step is None else step
+        made_at = number if step is None else step - 1
+        naming = noted(self._transform, "image_transform", lambda: f"the batch of step {made_at}")
+        with self._seeded(drawn), naming:
             return map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
 
     @contextmanager

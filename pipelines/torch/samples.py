@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
+from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import check_record
 from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Decode, ReusedMemory
@@ -283,16 +284,31 @@ class _Maker:
         try:
             seeds = sample_seeds(records.seeds, records.shape)
             for row, (payload, seed) in enumerate(zip(records.payloads, seeds, strict=True)):
-                try:
-                    made.append(self._transform(self._parse(payload), seed))
-                except IntegrityError as error:  # CRC right, content not
-                    where = records.where(row) + named(payload)
-                    raise RecordError(where, error.problem, error.remedy) from None
-                except StopIteration as error:  # a DataLoader would take it for the end of the data
-                    raise RuntimeError(f"the transform raised StopIteration at {records.where(row)}") from error
+                made.append(self._transformed(payload, seed, partial(records.where, row)))
         finally:
             torch.set_num_threads(threads)
         return made
+
+    def _parsed(self, payload: bytes, where: Callable[[], str]) -> Mapping[str, Any]:
+        try:
+            return self._parse(payload)
+        except IntegrityError as error:  # CRC right, content not
+            raise RecordError(where() + named(payload), error.problem, error.remedy) from None
+
+    def _transformed(self, payload: bytes, seed: SampleSeed, where: Callable[[], str]) -> Any:
+        """The sample of a record. What the user's function raises has a line that names it and the record."""
+        record = self._parsed(payload, where)
+        function: Any = self._transform
+        role = "transform"
+        if hasattr(function, "image_transform"):  # of an `ImageTransformed`
+            function, role = function.image_transform, "image_transform"
+        try:
+            with noted(function, role, lambda: where() + named(payload)):
+                return self._transform(record, seed)
+        except IntegrityError as error:  # of an image, which our own parts of a transform decode
+            raise RecordError(where() + named(payload), error.problem, error.remedy) from None
+        except StopIteration as error:  # a DataLoader would take it for the end of the data
+            raise RuntimeError(f"the transform raised StopIteration at {where()}") from error
 
 
 def _pinned(shape: tuple[int, ...]) -> np.ndarray:

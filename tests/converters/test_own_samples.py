@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import shardfeed
-from shardfeed.converters import Sample, append, convert
+from shardfeed.converters import Sample, append, convert, from_dicts
+from shardfeed.converters.planning.options import PlanOptions
+from shardfeed.converters.planning.plan import make_plan
 from shardfeed.errors import UsageError
 from shardfeed.schema import Schema
 
@@ -88,3 +92,24 @@ def test_appended_samples_are_checked_too(image: bytes, tmp_path: Path) -> None:
             tmp_path / "more",
         )
     assert not (tmp_path / "more").exists()
+
+
+KEYS = st.lists(st.sampled_from([b"..", b".", b"", b"a", b"..x.jpg", b"x..", b"...", b"a\0", b"y" * 256]), max_size=4)
+
+
+@given(KEYS.map(b"/".join))
+@settings(max_examples=200, deadline=None)
+def test_keys_have_one_rule(key: bytes) -> None:
+    """Dicts and samples of one's own take the same keys: paths below a folder, of which no part is `..`."""
+    parts = key.split(b"/")
+    taken = all(0 < len(part) <= 255 and part not in (b".", b"..") and b"\0" not in part for part in parts)
+    try:
+        found = from_dicts([{"image": b"", "key": key}])[0].key
+    except UsageError:
+        found = None
+    try:
+        make_plan(OwnSource([{"key": key}], b""), PlanOptions())
+        planned = key
+    except UsageError:
+        planned = None
+    assert (found, planned) == ((key, key) if taken else (None, None))

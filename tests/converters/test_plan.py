@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from shardfeed.converters import ImageFolder, ImageOptions
-from shardfeed.converters.planning import plan as planning
 from shardfeed.converters.planning import samples
 from shardfeed.converters.planning.options import PlanOptions, Shares, SplitBy
 from shardfeed.converters.planning.plan import Plan, make_plan
@@ -186,7 +185,7 @@ def test_a_column_of_names_that_is_taken_for_splits(monkeypatch: pytest.MonkeyPa
             return replace(super().__getitem__(i), split=f"s{i}")
 
     assert np.iinfo(samples._ROW["split"]).max == samples.MOST_SPLITS - 1
-    monkeypatch.setattr(planning, "MOST_SPLITS", 1000)
+    monkeypatch.setattr("shardfeed.converters.planning.survey.MOST_SPLITS", 1000)
     with pytest.raises(UsageError, match=r"source\[1000\]: names one more split, 's1000'; there may be 1,000"):
         make_plan(Named(1001), PlanOptions())
 

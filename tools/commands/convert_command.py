@@ -12,6 +12,7 @@ from shardfeed.converters.conversion import Conversion, OutputOptions, PlannedCo
 from shardfeed.converters.planning.options import DatasetOptions
 from shardfeed.converters.report import noted_json
 from shardfeed.converters.shards.task import Remark
+from shardfeed.converters.sources.foreign import known
 from shardfeed.converters.sources.guard import report_progress_to
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import CLASSES, options_of
@@ -119,4 +120,4 @@ def source_of(args: argparse.Namespace) -> Source:
     """The source defined by the options of `add_source_arguments`."""
     values = {**options_given(args, *CLASSES), "group_column": args.group_column}
     with bounded_listing():
-        return open_source(args.source, **options_given(args, open_source), options=options_of(values))
+        return known(open_source(args.source, **options_given(args, open_source), options=options_of(values)))

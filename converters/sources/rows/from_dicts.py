@@ -6,7 +6,6 @@ Each dict is read and checked by itself first, without the others.
 import difflib
 import errno
 import os
-import posixpath
 import stat
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +35,7 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource, Rows
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.naming import name_problem
 from shardfeed.schema import IMAGE_KEYS, LABEL, is_plain
 from shardfeed.text import number, some
 
@@ -114,14 +114,10 @@ class DictReader:
         return read
 
     def _image(self, place: str, given: Mapping[str, Any]) -> tuple[bytes, Image | Skipped]:
-        image, key = given.get("image"), given.get("key")
+        image = given.get("image")
+        key = _key(place, given.get("key"))
         if isinstance(image, bytearray | memoryview):
             image = bytes(image)
-        if key is not None:
-            key = _name(place, "key", key) if isinstance(key, str) else key
-            if not isinstance(key, bytes) or not key or posixpath.normpath(key) != key or key.startswith((b"/", b"..")):
-                problem = f"key: got {escape(key)!r}" if isinstance(key, bytes) else f"key: got {type(key).__name__}"
-                raise UsageError(place, f"{problem}, expected a relative name such as 'cats/1.jpg'")
         if isinstance(image, bytes) or callable(image):
             if key is None:
                 raise UsageError(place, "it has no 'key', and its image has no path", "give each a unique name")
@@ -131,20 +127,16 @@ class DictReader:
             raise UsageError(place, f"image: {got}, expected a path, or the bytes of an encoded file (JPEG, PNG ...)")
         path = os.path.normpath(os.path.join(self._root, _name(place, "image", image)))
         if key is None:
-            if not path.startswith(self._root.rstrip(b"/") + b"/"):
-                folder = "that contains all images" if self._rooted else "of the images, such as root='/data/photos'"
-                problem = f"image: {escape(os.fsencode(image))} is not in {escape(self._root)}"
-                raise UsageError(place, problem, f"give the folder {folder}, or each dict a 'key'")
-            key = os.path.relpath(path, self._root)
-        try:
-            found = os.stat(path)
-        except (OSError, ValueError) as error:
-            code = _REASONS.get(error.errno or 0, RejectCode.UNREADABLE) if isinstance(error, OSError) else None
-            reason = (error.strerror or "").lower() if isinstance(error, OSError) else str(error)
-            return key, Skipped(key, (code or RejectCode.UNREADABLE).value, f"{place}: {reason}")
-        if not stat.S_ISREG(found.st_mode):
-            return key, Skipped(key, RejectCode.NOT_REGULAR.value, f"{place}: not a regular file")
-        return key, SourceFile(path, found.st_size, found.st_mtime_ns)
+            key = self._key_of(place, path, image)
+        return key, _file(place, key, path)
+
+    def _key_of(self, place: str, path: bytes, image: str | os.PathLike[str]) -> bytes:
+        """The key of an image without one: its path below the root. Raises UsageError for a path outside."""
+        if not path.startswith(self._root.rstrip(b"/") + b"/"):
+            folder = "that contains all images" if self._rooted else "of the images, such as root='/data/photos'"
+            problem = f"image: {escape(os.fsencode(image))} is not in {escape(self._root)}"
+            raise UsageError(place, problem, f"give the folder {folder}, or each dict a 'key'")
+        return os.path.relpath(path, self._root)
 
     def _whole_image(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Classes, captions, numbers and texts of the image."""
@@ -211,6 +203,32 @@ class DictReader:
             if len(sides) != 2 or not all(sides):
                 raise read.error(f"size: got {given['size']!r}, expected (width, height) in pixels")
             read.size = int(sides[0] or 0), int(sides[1] or 0)
+
+
+def _key(place: str, key: Any) -> bytes | None:
+    """The key of a dict, or None. Raises UsageError for one that no sample can have, by the rule for all sources."""
+    if key is None:
+        return None
+    key = _name(place, "key", key) if isinstance(key, str) else key
+    if not isinstance(key, bytes):
+        raise UsageError(place, f"key: got {type(key).__name__}, expected a relative name such as 'cats/1.jpg'")
+    if problem := name_problem(key):
+        got = f"key: got {escape(key)!r}, expected a relative name such as 'cats/1.jpg'"
+        raise UsageError(place, got, f"it {problem}")
+    return key
+
+
+def _file(place: str, key: bytes, path: bytes) -> SourceFile | Skipped:
+    """The file at a path, or why it is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        code = _REASONS.get(error.errno or 0, RejectCode.UNREADABLE) if isinstance(error, OSError) else None
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else str(error)
+        return Skipped(key, (code or RejectCode.UNREADABLE).value, f"{place}: {reason}")
+    if not stat.S_ISREG(found.st_mode):
+        return Skipped(key, RejectCode.NOT_REGULAR.value, f"{place}: not a regular file")
+    return SourceFile(path, found.st_size, found.st_mtime_ns)
 
 
 def _name(place: str, name: str, text: str | os.PathLike[str]) -> bytes:

@@ -35,7 +35,16 @@ from shardfeed.converters.sources.rows.columns import (
 from shardfeed.converters.sources.rows.object_table import ObjectTable
 from shardfeed.converters.sources.rows.objects import ObjectGather
 from shardfeed.converters.sources.rows.roles import OPTION_ROLES
-from shardfeed.converters.sources.source import Content, Findings, RasterImage, Sample, Skipped, SourceFile, SourceInfo
+from shardfeed.converters.sources.source import (
+    Content,
+    Findings,
+    RasterImage,
+    Sample,
+    Skipped,
+    SourceFile,
+    SourceInfo,
+)
+from shardfeed.converters.sources.statements import is_ours
 from shardfeed.errors import UsageError, argument
 from shardfeed.kinds import KINDS
 from shardfeed.schema import LABEL, Feature, Schema
@@ -99,6 +108,11 @@ class ColumnarSource:
     def info(self) -> SourceInfo:
         """Return what was found, and how the source is described."""
         return SourceInfo(self.findings, self.described)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether its images come from an object of a reader of the user's own, whose calls may fail."""
+        return not is_ours(self.images) and type(self.images).__module__ != "builtins"
 
     def changed(self, **values: Any) -> Self:
         """A copy with other fields; not `replace`, as subclasses have constructors of their own."""

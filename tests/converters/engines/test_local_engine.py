@@ -20,11 +20,12 @@ from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.converters.sources.source import Sample
-from shardfeed.errors import StorageError, UsageError, WorkerLostError
+from shardfeed.errors import StorageError, TooManyRejectedError, UsageError, WorkerLostError
 from shardfeed.schema import LABEL, Feature, Schema, image_features
 
 from processes import HANGS, descendants, processes, until, until_gone
 from repository import SUPPORT
+from trees import tree
 
 SCHEMA = Schema(image_features(sha256=False), {})
 
@@ -316,7 +317,15 @@ def test_what_is_done_is_kept_when_the_source_fails(folder: Callable[..., Path],
     whole = Breaks(paths, -1)
     convert(whole, tmp_path / "whole", shards=4, workers=1)
     calls = -1 - whole.left
-    with pytest.raises(RuntimeError, match="network"):
+    with pytest.raises(TooManyRejectedError, match=r"1 input rejected .*RuntimeError: the network is down") as caught:
         convert(Breaks(paths, calls - 1), tmp_path / "out", shards=4, workers=1)
-    # The last shard could not be made; the one before it was being written, and those before are done.
-    assert len(list((tmp_path / ".out.staging" / "receipts").iterdir())) == 2
+    assert [noted.what for noted in caught.value.rejected] == ["E_SOURCE_ERROR"]
+    assert not (tmp_path / "out").exists()
+    assert len(list((tmp_path / ".out.staging" / "receipts").iterdir())) == 4
+    report = convert(Breaks(paths, -1), tmp_path / "out", shards=4, workers=1)
+    assert report.kept == 3  # the shard without the sample is written again
+    made, expected = (
+        {name: data for name, data in tree(tmp_path / out).items() if name.endswith(".tfrecord")}
+        for out in ("out", "whole")
+    )
+    assert made == expected
