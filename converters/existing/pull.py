@@ -24,7 +24,7 @@ from shardfeed.storage.local import (
     remove_tree,
     write_file,
 )
-from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage, local_path, sizes_by_name, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage, local_path, open_side_file, sizes_by_name
 from shardfeed.storage.transfer import Share, transfer
 
 _RANGE = 8 << 20  # bytes of a request
@@ -76,7 +76,7 @@ def pull(
     storage, root = located(url)
     out = local_path(directory)
     read_manifest(root, storage)  # for its errors
-    content = whole(storage.open(f"{root}/{MANIFEST}"))
+    _, content = open_side_file(f"{root}/{MANIFEST}", storage)
     manifest = parse_manifest(content, f"{root}/{MANIFEST}")
     files = manifest.files()
     size = sum(info.size for info in files.values()) + len(content)
@@ -84,7 +84,7 @@ def pull(
     with locked(out):
         if os.path.lexists(out):
             path = os.path.join(out, MANIFEST)
-            if not os.path.isfile(path) or whole(LOCAL.open(path)) != content:
+            if not os.path.isfile(path) or open_side_file(path)[1] != content:
                 raise OutputExistsError(out, "exists already", "choose another name")
             cards = [os.path.getsize(path) for name in BESIDE if os.path.isfile(path := os.path.join(out, name))]
             return Pulled(len(files) + 1 + len(cards), size + sum(cards), 0)
@@ -105,7 +105,7 @@ def pull(
         write_file(os.path.join(building, MANIFEST), content)
         for name in BESIDE:
             try:
-                beside = whole(storage.open(f"{root}/{name}"))
+                _, beside = open_side_file(f"{root}/{name}", storage)
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.EACCES):  # S3 says the latter to those who may not list
                     raise

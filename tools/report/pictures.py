@@ -22,7 +22,7 @@ from shardfeed.errors import IntegrityError, escape, name_bytes
 from shardfeed.naming import CLIPPED, LEFT_OUT, NORMALISED, REJECTED
 from shardfeed.readers.notebook import FORMATS, rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
-from shardfeed.storage.storage import whole
+from shardfeed.storage.storage import open_side_file
 from shardfeed.text import listing, number, size_text
 from shardfeed.tools.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.measure import Measured
@@ -106,7 +106,7 @@ class Pictures:
                 continue
             found: dict[str, list[dict[str, str]]] = {}
             with suppress(OSError, ValueError, IntegrityError):  # damaged or missing
-                for line in whole(storage.open(os.path.join(data.directory, file))).splitlines():
+                for line in open_side_file(os.path.join(data.directory, file), storage)[1].splitlines():
                     entry = json.loads(line)
                     found.setdefault(entry["code"], []).append(entry)
             codes = sorted(found.items(), key=lambda item: -len(item[1]))
