@@ -180,52 +180,32 @@ class ObjectStorage:
         `names`, which returns all names below the prefix, in the order of listings. OddNameError if it returns none.
         """
         if self._scheme == "hf":
-            for page in files_below(self.root, self.key(prefix)):
-                yield [(name, size, self._of_commit(size)) for name, size in page]
+            yield from self._below_in_commit(prefix)
             return
-        import asyncio  # not above: it takes a tenth of the start of a command
-
-        import obstore
-
-        key, last, stream = self.key(prefix), "", None
-
-        def next_page(store: Any) -> Any:
-            nonlocal stream
-            pages, stream = stream, None  # an iterator that has raised is not used again: it would seem to end
-            if pages is None:
-                below = f"{key}/" if key else None
-                pages = obstore.list(store, below, offset=last or None, chunk_size=_PAGE)
-
-            async def within() -> Any:
-                return await asyncio.wait_for(anext(pages, None), _DEADLINE_SECONDS)
-
-            try:  # in a thread, since this one may have a running loop
-                with ThreadPoolExecutor(1) as pool:
-                    page = pool.submit(asyncio.run, within()).result()
-            except TimeoutError:  # pages without a name do not end obstore's call
-                raise endless(prefix, last) from None
-            stream = pages
-            return page
-
-        limits = ListingLimits(prefix)
+        listing, limits = _Listing(prefix, self.key(prefix)), ListingLimits(prefix)
         listed: Sequence[str] = ()
         while True:
             files: list[tuple[str, int, Version]] = []
             try:
-                for one in self.call(prefix, next_page) or ():
+                for one in self.call(prefix, listing.next_page) or ():
                     files.append((one["path"], one["size"], _version(one)))
             except OddNameError:
                 if not (listed := listed or names()):
                     raise
-                files, last = self._past_odd(listed[bisect_right(listed, last.encode(), key=str.encode) :])
+                after = bisect_right(listed, listing.last.encode(), key=str.encode)
+                files, listing.last = self._past_odd(listed[after:])
             else:
-                last = files[-1][0] if files else ""
+                listing.last = files[-1][0] if files else ""
             if not files:
                 return
             limits.check_page(files)
             yield files
-            if is_odd(last):  # the end, and obstore can list nothing after it
+            if is_odd(listing.last):  # the end, and obstore can list nothing after it
                 return
+
+    def _below_in_commit(self, prefix: str) -> Iterator[list[tuple[str, int, Version]]]:
+        for page in files_below(self.root, self.key(prefix)):
+            yield [(name, size, self._of_commit(size)) for name, size in page]
 
     def _past_odd(self, names: Sequence[str]) -> tuple[list[tuple[str, int, Version]], str]:
         """The files of a listing until an ordinary name that follows odd ones, and that name; odd ones with 0 bytes."""
@@ -367,6 +347,36 @@ def _gave_up(path: str, part: str, problem: str, tries: int, seconds: float) -> 
     remedy = _MORE_DESCRIPTORS if problem == NO_DESCRIPTOR else NETWORK
     problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
     return StorageError(path, problem, remedy, errno.EIO)
+
+
+class _Listing:
+    """obstore's listing of what is below `key`, which continues after the name `last`; `prefix`: its URL."""
+
+    def __init__(self, prefix: str, key: str) -> None:
+        self._prefix, self._below = prefix, f"{key}/" if key else None
+        self.last = ""
+        self._stream: Any = None
+
+    def next_page(self, store: Any) -> Any:
+        """The next files, None after the last. Raises StorageError if none arrive."""
+        import asyncio  # not above: it takes a tenth of the start of a command
+
+        import obstore
+
+        pages, self._stream = self._stream, None  # an iterator that has raised is not used again: it would seem to end
+        if pages is None:
+            pages = obstore.list(store, self._below, offset=self.last or None, chunk_size=_PAGE)
+
+        async def within() -> Any:
+            return await asyncio.wait_for(anext(pages, None), _DEADLINE_SECONDS)
+
+        try:  # in a thread, since this one may have a running loop
+            with ThreadPoolExecutor(1) as pool:
+                page = pool.submit(asyncio.run, within()).result()
+        except TimeoutError:  # pages without a name do not end obstore's call
+            raise endless(self._prefix, self.last) from None
+        self._stream = pages
+        return page
 
 
 def _read(part: Part) -> Buffer:
