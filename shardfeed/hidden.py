@@ -31,6 +31,11 @@ _HEADER = re.compile(
 _URL_RUN_END = re.compile("[\\s'\"`\ue000-\ue002]")  # the last three mark arguments: see shardfeed.errors
 _AUTHORITY = re.compile("[^\\s/?#'\"`\ue000-\ue002]*")
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:@]*)(?::\d*)?[:,.;)]*")
+# RFC 3986 has no backslash; some clients read it as a slash, so a secret may follow it.
+_QUERY_OF_URL = re.compile(r"[?#;\\](?=.)", re.DOTALL)
+_QUERY_IN_RUN = re.compile(r"[?#;\\](?=[^\s'\"`])")
+_QUERY_AFTER_SPACE = re.compile(r"[?#](?=[^\s'\"`])")
+_SIGNATURE = re.compile(r"[?#;](?=\S*=)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*\Z", re.IGNORECASE)
 _LONGEST_SCHEME = 16
 
@@ -49,11 +54,11 @@ def without_secrets(text: str, *, is_url: bool = False) -> str:
     objects "?", ";" and "#" are usual; there they begin a secret only if "=" follows. `is_url`: if the text begins with
     a URL it has nothing else, so spaces and quotes are parts of that URL.
     """
-    if "://" in text:
-        text = _without_url_secrets(text, is_url)
     known = _pattern(frozenset(_secrets()))
     if known is not None:
         text = known.sub(HIDDEN, text)
+    if "://" in text:
+        text = _without_url_secrets(text, is_url)
     return _HEADER.sub(rf"\1{HIDDEN}", text) if "uthorization" in text.lower() else text
 
 
@@ -128,8 +133,7 @@ def _without_url_secrets(text: str, is_url: bool) -> str:
         begin = _end_of_user(text, begin, scheme)
         following = text.find("://", begin)
         end = len(text) if following < 0 else following
-        run_end = end if is_url else _end_of_run(text, begin, end)
-        cut = _begin_of_query(text, begin, run_end, end, scheme)
+        cut = _begin_of_query(text, begin, end, scheme, is_url)
         shown.append(text[begin:cut])
         done = cut
         if cut < end:
@@ -169,15 +173,17 @@ def _user_of_hub(text: str, begin: int) -> tuple[bool, int]:
     return any(":" in part for part in parts), begin + kind_and_user.rfind("@") if "@" in kind_and_user else -1
 
 
-def _begin_of_query(text: str, begin: int, run_end: int, end: int, scheme: str) -> int:
+def _begin_of_query(text: str, begin: int, end: int, scheme: str, is_url: bool) -> int:
     """The place of a URL's query, parameter or fragment, `end` if it has none."""
-    if scheme in ("http", "https"):
-        # RFC 3986 has no backslash: some clients read it as a slash.
-        found = re.compile(r"[?#;\\](?=[^\s'\"`])").search(text, begin, run_end)
-        found = found or re.compile(r"[?#](?=[^\s'\"`])").search(text, run_end, end)
+    if scheme not in ("http", "https"):
+        found = _SIGNATURE.search(text, begin)
+    elif is_url:
+        found = _QUERY_OF_URL.search(text, begin)
     else:
-        found = re.compile(r"[?#;](?=\S*=)").search(text, begin, end)
-    return found.start() if found else end
+        run_end = _end_of_run(text, begin, end)
+        # One character more: a pattern looks at the next one.
+        found = _QUERY_IN_RUN.search(text, begin, run_end + 1) or _QUERY_AFTER_SPACE.search(text, run_end, end + 1)
+    return min(found.start(), end) if found else end
 
 
 @contextmanager

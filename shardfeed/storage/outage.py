@@ -47,7 +47,7 @@ class Waiting:
         left = self.begun + self.most - time.monotonic()
         until = time.strftime("%H:%M:%S", time.localtime(time.time() + left))
         why = f" ({self.problem})" if self.problem else ""
-        return f"{escape(self.path)}: no answer for {SAID_AFTER:.0f} s{why}; it is asked again until {until} at most"
+        return f"{escape(self.path)}: no answer for {SAID_AFTER:g} s{why}; it is asked again until {until} at most"
 
 
 class _Watch:
@@ -73,10 +73,16 @@ class _Watch:
     def end(self, request: Waiting) -> None:
         with self._lock:
             self._requests.discard(request)
+            waits = any(one.root == request.root for one in self._requests)
+        if not waits:  # it has failed, and nobody is waiting: another request is said anew
+            self._end_outage(request.root)
 
     def note_answer(self, root: str) -> None:
+        self._last_answer[root] = time.monotonic()
+        self._end_outage(root)
+
+    def _end_outage(self, root: str) -> None:
         with self._lock:
-            self._last_answer[root] = time.monotonic()
             if root not in self._said:
                 return
             claim = self._said.pop(root)
