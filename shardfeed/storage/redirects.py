@@ -8,6 +8,7 @@ Over plain HTTP, where another port of the host is as easily reached, it also re
 import errno
 import os
 import re
+import select
 import socket
 import threading
 import time
@@ -44,9 +45,12 @@ class Guard:
 
     def _accept(self) -> None:
         """Serve connections, a thread each, whatever goes wrong with one: without this thread no request has an end."""
+        waiting = select.poll()
+        waiting.register(self._listener, select.POLLIN)
         while True:
             self._places.acquire()
             try:
+                waiting.poll()  # accept fails without a free descriptor even if there is nothing to accept
                 client, _ = self._listener.accept()
             except OSError as error:  # without a free descriptor the connection stays in the queue
                 self._places.release()
@@ -63,14 +67,12 @@ class Guard:
         """
         if self._spare is not None:
             os.close(self._spare)
-            with suppress(OSError):
-                self._listener.settimeout(0)
-                self._listener.accept()[0].close()
-            self._listener.settimeout(None)
             self._spare = None
-        time.sleep(_PAUSE_SECONDS)
+            with suppress(OSError):  # another thread may have taken the descriptor
+                self._listener.accept()[0].close()
         with suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        time.sleep(_PAUSE_SECONDS)
 
     def _begin(self, serve: Callable[[socket.socket], None], client: socket.socket) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +14,6 @@ from typing import Any
 
 import pytest
 from impatience.sitecustomize import SAID_AFTER
-from lying_server import LyingServer, Request, lying_server
 
 from shardfeed.readers import Dataset
 from shardfeed.storage import hub, objects, outage
@@ -21,6 +21,7 @@ from shardfeed.storage.objects import ObjectStorage
 
 from buckets import KEY, SECRET
 from repository import SUPPORT
+from web_server import WebServer, web_server
 
 pytestmark = pytest.mark.promise(54)
 
@@ -30,46 +31,37 @@ SAID = re.compile(
 
 
 class Silent:
-    """A server that does not answer, until `answer` is called; afterwards it serves the files of a folder."""
+    """A server of files, as S3 too, that does not answer until it is told to; it begins with answers."""
 
-    def __init__(self, server: LyingServer, folder: Path) -> None:
-        self.server, self._folder, self._answers = server, folder, threading.Event()
-        self._answers.set()
-        server.answer = self._serve
+    def __init__(self, web: WebServer) -> None:
+        self.web = web
+        web.fault = lambda path, part: "late"
+        self.answer()
 
     def be_silent(self) -> None:
-        self._answers.clear()
+        self.web.late.clear()
 
     def answer(self) -> None:
-        self._answers.set()
-
-    def _serve(self, request: Request) -> None:
-        while not self._answers.wait(0.05):
-            pass
-        found = self._folder / request.path.partition("?")[0].rpartition("/")[2]
-        if found.is_file():
-            data = found.read_bytes()
-            request.send_file(len(data), lambda first, end: data[first:end])
-        elif "list-type" in request.path:
-            request.send(200, b"<ListBucketResult></ListBucketResult>")
-        else:
-            request.send(404)
+        self.web.late.set()
 
 
 @pytest.fixture
 def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
+    """With the file x in a bucket."""
     monkeypatch.setattr(outage, "SAID_AFTER", SAID_AFTER)
-    with lying_server() as server:
-        for name, value in environment(server).items():
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket" / "x").write_bytes(b"12345")
+    with web_server(tmp_path) as web:
+        for name, value in environment(web).items():
             monkeypatch.setenv(name, value)
-        made = Silent(server, tmp_path)
+        made = Silent(web)
         yield made
         made.answer()
 
 
-def environment(server: LyingServer) -> dict[str, str]:
+def environment(web: WebServer) -> dict[str, str]:
     access = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
-    return access | {"AWS_ENDPOINT_URL": server.url, "HF_ENDPOINT": server.url}
+    return access | {"AWS_ENDPOINT_URL": web.url, "HF_ENDPOINT": web.url}
 
 
 @pytest.fixture
@@ -86,8 +78,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_once_for_all_requests_and_again_after_an_answer(silent: Silent, said: list[str], tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"12345")
+def test_once_for_all_requests_and_again_after_an_answer(silent: Silent, said: list[str]) -> None:
     storage = ObjectStorage("s3://bucket")
     for number in (1, 2):
         silent.be_silent()
@@ -104,9 +95,8 @@ def test_once_for_all_requests_and_again_after_an_answer(silent: Silent, said: l
 
 
 @pytest.mark.timeout(60)
-def test_nothing_is_said_of_a_store_that_answers(silent: Silent, said: list[str], tmp_path: Path) -> None:
+def test_nothing_is_said_of_a_store_that_answers(silent: Silent, said: list[str]) -> None:
     """However long one of its answers takes, as long as others arrive."""
-    (tmp_path / "x").write_bytes(b"12345")
     storage, slow = ObjectStorage("s3://bucket"), threading.Event()
 
     def wait(client: Any) -> None:
@@ -126,7 +116,7 @@ def test_nothing_is_said_of_a_store_that_answers(silent: Silent, said: list[str]
 def test_the_cause_is_named_if_it_is_known(silent: Silent, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "SAID_AFTER", 3.0)  # the client's own attempts take some two seconds
     monkeypatch.setattr(objects, "_DEADLINE_SECONDS", 6)
-    silent.server.answer = lambda request: request.send(503)
+    silent.web.fault = lambda path, part: "503 SlowDown"
     with pytest.raises(OSError, match="HTTP status 503"):
         ObjectStorage("s3://bucket").open("s3://bucket/x")
     assert len(said) == 1
@@ -145,8 +135,7 @@ def test_the_hub(silent: Silent, said: list[str], monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.timeout(60)
-def test_it_is_a_warning_of_python(silent: Silent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "x").write_bytes(b"12345")
+def test_it_is_a_warning_of_python(silent: Silent) -> None:
     silent.be_silent()
     reader = threading.Thread(target=ObjectStorage("s3://bucket").open, args=("s3://bucket/x",))
     with warnings.catch_warnings(record=True) as caught:
@@ -181,7 +170,7 @@ PROGRAMS = {
 def answer_when_said(silent: Silent, program: list[str], folder: Path, support: str) -> str:
     """Run a program with a server that is silent until the program says so; return what it printed on stderr."""
     words = ["s3://bucket/d" if word == "URL" else word for word in program]
-    kept = {**os.environ, **environment(silent.server), "PYTHONPATH": support, "PYTHONWARNINGS": "default"}
+    kept = {**os.environ, **environment(silent.web), "PYTHONPATH": support, "PYTHONWARNINGS": "default"}
     with subprocess.Popen(
         [sys.executable, *words],
         env=kept,
@@ -213,7 +202,7 @@ def answer_when_said(silent: Silent, program: list[str], folder: Path, support: 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_commands_and_loaders(silent: Silent, flowers: Dataset, tmp_path: Path, name: str) -> None:
     """Also from a process that fetches for others, whose stderr is a file."""
-    silent._folder = Path(flowers.directory)
+    shutil.copytree(flowers.directory, tmp_path / "bucket" / "d")
     text = answer_when_said(silent, PROGRAMS[name], tmp_path, str(SUPPORT / "impatience"))
     assert len(SAID.findall(text)) == 1, text
     if name in ("inspect", "pull", "verify"):
@@ -223,7 +212,7 @@ def test_commands_and_loaders(silent: Silent, flowers: Dataset, tmp_path: Path, 
 @pytest.mark.long
 @pytest.mark.timeout(200)
 def test_after_ten_seconds(silent: Silent, flowers: Dataset, tmp_path: Path) -> None:
-    silent._folder = Path(flowers.directory)
+    shutil.copytree(flowers.directory, tmp_path / "bucket" / "d")
     begun = time.monotonic()
     text = answer_when_said(silent, PROGRAMS["inspect"], tmp_path, "")
     assert time.monotonic() - begun >= 10
