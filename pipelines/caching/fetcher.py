@@ -272,8 +272,9 @@ def _keep_message(message: str) -> None:
     with suppress(OSError):
         with suppress(FileNotFoundError):
             os.unlink(new)
-        with open(new, "x", encoding="utf-8", opener=open_own) as file:
-            file.write(message)
+        file = open_own(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(file, message.encode("utf-8", "replace"))
+        os.close(file)
         os.replace(new, OUTAGE)
 
 

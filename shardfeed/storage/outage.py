@@ -32,7 +32,7 @@ over: Callable[[], object] | None = None
 
 
 @dataclass(eq=False)
-class Waiting:
+class PendingRequest:
     """A request to the store `root` for `path`, all its attempts together; `most`: the seconds that they may take."""
 
     root: str
@@ -56,12 +56,12 @@ class _Watch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begun = threading.Condition(self._lock)
-        self._requests = set[Waiting]()
+        self._requests = set[PendingRequest]()
         self._last_answer: dict[str, float] = {}
         self._said: dict[str, socket.socket | None] = {}  # stores that do not answer, and the claims on saying so
         self._thread: threading.Thread | None = None
 
-    def begin(self, request: Waiting) -> None:
+    def begin(self, request: PendingRequest) -> None:
         with self._lock:
             self._requests.add(request)
             if self._thread is None:
@@ -70,7 +70,7 @@ class _Watch:
             elif len(self._requests) == 1:
                 self._begun.notify()
 
-    def end(self, request: Waiting) -> None:
+    def end(self, request: PendingRequest) -> None:
         with self._lock:
             self._requests.discard(request)
             waits = any(one.root == request.root for one in self._requests)
@@ -104,10 +104,10 @@ class _Watch:
                     say(request.message)
             time.sleep(max(0.05, due_in))
 
-    def _silent(self) -> tuple[list[Waiting], float]:
+    def _silent(self) -> tuple[list[PendingRequest], float]:
         """The first request to each store that has become silent, and the seconds until the next may have."""
         now, due_in = time.monotonic(), SAID_AFTER
-        silent: dict[str, Waiting] = {}
+        silent: dict[str, PendingRequest] = {}
         for request in sorted(self._requests, key=lambda one: one.begun):
             since = max(request.begun, self._last_answer.get(request.root, 0.0))
             if request.root in self._said or request.root in silent:
@@ -137,9 +137,9 @@ def note_answer(root: str) -> None:
 
 
 @contextmanager
-def awaited(root: str, path: str, most: float) -> Iterator[Waiting]:
+def awaited(root: str, path: str, most: float) -> Iterator[PendingRequest]:
     """A block in which a request waits for a store; `most`: seconds for all its attempts."""
-    request, watch = Waiting(root, path, most), _watch
+    request, watch = PendingRequest(root, path, most), _watch
     watch.begin(request)
     try:
         yield request
