@@ -77,7 +77,7 @@ def _secrets() -> Iterator[str]:
 
 @lru_cache(1024)
 def _kind_of_variable(name: str) -> str:
-    """What an environment variable of this name holds: a "secret", a "URL" that may have one, an "id", or ""."""
+    """The kind of an environment variable by its name: a "secret", a "URL" that may have one, an "id", or ""."""
     if name == "AWS_ACCESS_KEY_ID":
         return "id"
     if _URL_NAME.fullmatch(name):

@@ -74,7 +74,7 @@ REVISIONS: dict[str, Any] = {
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LyingServer]:
-    """With short deadlines in this process."""
+    """A server, and short deadlines in this process."""
     with lying_server() as server:
         for name, value in environment(server).items():
             monkeypatch.setenv(name, value)

@@ -66,7 +66,7 @@ def environment(web: WebServer) -> dict[str, str]:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is said, from any thread."""
+    """A list of all messages, from any thread."""
     heard: list[str] = []
     monkeypatch.setattr(outage, "say", heard.append)
     return heard
