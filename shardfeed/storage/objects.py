@@ -319,6 +319,8 @@ class ObjectStorage:
             raise OddNameError(path, problem, _RENAME) from None
         if isinstance(error, FileNotFoundError | exceptions.BaseError):
             return self._passing_problem_of_store(path, error)
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):  # of this process
+            return NO_DESCRIPTOR
         if isinstance(error, ValueError) and not isinstance(error, ShardfeedError):  # of obstore
             raise UsageError(path, "is not a valid URL", "check host, port and path (no '..')") from None
         if type(error).__name__ in ("PanicException", "RustPanic"):  # of obstore: no request can hold a value

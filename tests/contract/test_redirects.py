@@ -1,5 +1,6 @@
 """The guard against redirects serves on, whatever goes wrong with one connection."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -35,6 +36,51 @@ for line in sys.stdin:
             os.close(taken.pop())
     print(line.strip(), repr(guard.exhausted), flush=True)
 """
+
+
+# Reads with descriptors that are all taken, then with free ones, and prints what came of it.
+READER = """
+import os, resource, sys
+import obstore
+from shardfeed.errors import StorageError
+from shardfeed.storage import objects
+objects._DEADLINE_SECONDS = 3
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+storage, taken = objects.ObjectStorage("s3://bucket"), []
+if sys.argv[1] == "later":
+    print(storage.open("s3://bucket/x").size, flush=True)
+try:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+try:
+    print(storage.open("s3://bucket/x").size, flush=True)
+except StorageError as error:
+    print(error, flush=True)
+while taken:
+    os.close(taken.pop())
+print(storage.open("s3://bucket/x").size, flush=True)
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("when", ["at first", "later"])
+def test_reading_goes_on_when_descriptors_are_free(tmp_path: Path, when: str) -> None:
+    """Meanwhile the error names the limit; nothing else is on stderr."""
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket" / "x").write_bytes(b"hello")
+    with web_server(tmp_path) as web:
+        access = {"AWS_ACCESS_KEY_ID": "K" * 16, "AWS_SECRET_ACCESS_KEY": "s" * 30, "AWS_SESSION_TOKEN": "t" * 30}
+        access |= {"AWS_ENDPOINT_URL": web.url, "AWS_REGION": "us-east-1"}
+        done = subprocess.run(
+            [sys.executable, "-c", READER, when], env=os.environ | access, capture_output=True, text=True, check=True
+        )
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "5"
+    assert lines[-2] == "5" or "ulimit -n" in lines[-2], lines  # a connection that is kept needs no descriptor
+    assert when == "later" or "this process has too many open files" in lines[0]
+    assert done.stderr == ""
 
 
 def answer_through(port: int, authority: str) -> bytes:
