@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
+from shardfeed.hidden import without_secrets as without_secrets
+
 __all__ = [
     "BusyError", "IntegrityError", "LabelFileError", "LeakError", "MissingExtraError", "NewerFormatError",
     "OrderMismatchError", "OutputExistsError", "PlanMismatchError", "RecordError", "ShardfeedError", "SpaceWarning",
@@ -49,12 +51,6 @@ _EXTRA_OF = {
 }
 
 
-# A user's name and password in a URL, and what follows its path (query, parameter, fragment), which may be a signature
-# or a token, are not shown in messages. A key may contain slashes, and a host's name may be followed by a port. In
-# names of objects "?", ";" and "#" are usual; there they begin a secret only if "=" follows.
-_PASSWORD = re.compile(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@")
-_QUERY = re.compile(r"(https?://(?:[^\s'\"`]*?|[^?]*?(?=\?))|://[^?#;]*?(?=[?#;]\S*=))[?#;][^\s'\"`]+", re.IGNORECASE)
-
 _LONGEST = 20_000  # characters of a text from outside that a message shows
 _LONGEST_VALUE = 100  # characters of a value that a message shows
 _LARGEST_SHOWN = 2000  # bits of an integer that a message shows in digits: Python refuses to write very long ones
@@ -63,11 +59,6 @@ _LARGEST_SHOWN = 2000  # bits of an integer that a message shows in digits: Pyth
 # characters: `escape` writes them as \\ue000.
 _ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
 _MARKS = "\ue000\ue001\ue002"
-
-
-def without_secrets(text: str) -> str:
-    """Remove queries, parameters, fragments and passwords from the URLs in a text."""
-    return _QUERY.sub(r"\1", _PASSWORD.sub("", text)) if "://" in text else text
 
 
 def argument(name: str, value: object = None, *, python: str = "", typed: str = "") -> str:
@@ -209,7 +200,7 @@ class ShardfeedError(Exception):
     """Base class of all errors. `place` is a path, a shard and record, a line and column, or an argument's name.
 
     `place`, `problem` and `remedy` are its `args`, so that pickling keeps them. `format_message` formats it for the
-    command line. Queries and passwords are removed from URLs.
+    command line. Queries and passwords are removed from URLs, and the secrets of this process from any text.
     """
 
     exit_code = 1
@@ -218,7 +209,8 @@ class ShardfeedError(Exception):
     def __init__(self, place: object, problem: str, remedy: str = "") -> None:
         # Not super(): with OSError as second base it would take the three for errno, message and file name.
         place = name_text(place) if isinstance(place, bytes) else str(place)
-        Exception.__init__(self, *map(without_secrets, (place, on_one_line(problem), on_one_line(remedy))))
+        texts = map(on_one_line, (problem, remedy))
+        Exception.__init__(self, without_secrets(place, is_url=True), *map(without_secrets, texts))
         self.place, self.problem, self.remedy = (_format_arguments(part, {}) for part in self.args)
 
     def __str__(self) -> str:

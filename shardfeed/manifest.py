@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from shardfeed.errors import IntegrityError, NewerFormatError, UsageError, escape, name_bytes
+from shardfeed.errors import (
+    IntegrityError,
+    NewerFormatError,
+    StorageError,
+    UsageError,
+    escape,
+    name_bytes,
+)
 from shardfeed.formats.format import ShardFormat
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.naming import CONTAINERS_VERSION, FORMAT_VERSION, MANIFEST, check_split_name, column_file, index_file
@@ -23,7 +30,7 @@ from shardfeed.read_back import READERS_ERRORS, unwritable
 from shardfeed.schema import Schema
 from shardfeed.shard_table import ShardTable, checksum_problem, manifest_text, take_shards
 from shardfeed.storage.local import storage_error, write_file
-from shardfeed.storage.storage import LOCAL, FileInfo, Storage, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, Storage, open_side_file
 
 _REMEDY = "restore the file from a copy, or `shardfeed salvage DIR OUT` makes a dataset without it"
 _CORRECT = "correct the source that gave this value, and run the same command again"
@@ -342,9 +349,11 @@ def has_manifest(directory: str) -> bool:
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        data = whole(LOCAL.open(path))
+        _, data = open_side_file(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return False
+    except StorageError:
+        raise
     except OSError as error:
         raise storage_error(path, "read", error) from error
     return any(word in data for word in (b'"format_version"', b'"fingerprint"', b'"crc32c"'))
@@ -357,8 +366,7 @@ def read_manifest(directory: str, storage: Storage = LOCAL, *, exact: bool = Fal
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        file = storage.open(path)
-        data = whole(file)
+        file, data = open_side_file(path, storage)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if isinstance(error, IsADirectoryError):
             what = f"its {MANIFEST} is a directory"
@@ -390,8 +398,7 @@ class SplitOfManifest:
     def read(self, digest: bytes) -> tuple[np.ndarray, Hashable]:
         """Read the rows of the table with this digest, and the version of the manifest. Raises IntegrityError."""
         try:
-            file = self.storage.open(os.path.join(self.directory, MANIFEST))
-            data = whole(file)
+            file, data = open_side_file(os.path.join(self.directory, MANIFEST), self.storage)
         except (FileNotFoundError, NotADirectoryError):
             problem = "its manifest was deleted since it was opened"
             raise IntegrityError(self.directory, problem, "open it again") from None

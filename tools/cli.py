@@ -15,10 +15,11 @@ from typing import TextIO
 from shardfeed.budget import no_numpy_threads
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, arguments_in, escape, needing_extra
 from shardfeed.foreign import Stop
+from shardfeed.hidden import logs_without_secrets
 from shardfeed.native import path_in_use
 from shardfeed.storage.local import storage_error
 from shardfeed.text import did_you_mean
-from shardfeed.tools.colour import coloured
+from shardfeed.tools.colour import coloured, warnings_on_one_line
 from shardfeed.tools.command_list import (
     COMMANDS,
     GROUPS,
@@ -82,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before[signal.SIGTERM] = signal.signal(signal.SIGTERM, stop)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background, where it is ignored
             before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
-        return _exit_code(arguments)
+        with logs_without_secrets(), warnings_on_one_line():
+            return _exit_code(arguments)
     except (KeyboardInterrupt, _Terminated):  # also a signal that arrived while an error was being printed
         number = signal.Signals(asked[-1][0] if asked else signal.SIGINT)
         rest = "the results so far are printed above; nothing is saved" if arguments[:1] == ["bench"] else _AGAIN

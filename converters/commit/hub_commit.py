@@ -8,13 +8,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from shardfeed.errors import OutputExistsError, ShardfeedError, StorageError, UsageError, argument, check_extra, escape
+from shardfeed.hidden import logs_without_secrets
 from shardfeed.manifest import parse_manifest
 from shardfeed.naming import CARD, CROISSANT, MANIFEST, is_dataset_file
 from shardfeed.storage.address import check_url, located
 from shardfeed.storage.bucket_destination import check_unchanged
 from shardfeed.storage.hub import authorization, bound, endpoint, files_below, parsed
 from shardfeed.storage.objects import NETWORK
-from shardfeed.storage.storage import FileInfo, whole
+from shardfeed.storage.storage import FileInfo, open_side_file
 from shardfeed.text import shell_quoted
 
 _AT_ONCE = 64  # files that are uploaded before progress is reported; the Hub limits requests
@@ -115,18 +116,19 @@ class HubFolder:
 
     def _read(self, name: str) -> bytes:
         storage, root = located(self._root)
-        return whole(storage.open(f"{root}/{self._path(name)}"))
+        return open_side_file(f"{root}/{self._path(name)}", storage)[1]
 
 
 @contextmanager
 def _guarded(url: str) -> Iterator[None]:
-    """Run requests of huggingface_hub without its bars. Raises StorageError without text that may hold credentials."""
+    """Run requests of huggingface_hub without its bars, and without secrets in its logs. Raises StorageError."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     shown = not are_progress_bars_disabled()
     disable_progress_bars()
     try:
-        yield
+        with logs_without_secrets():
+            yield
     except ShardfeedError:
         raise
     except Exception as error:  # of HTTP, LFS and Xet

@@ -11,7 +11,7 @@ from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import BESIDE, MANIFEST, is_dataset_file
 from shardfeed.storage.address import destination
 from shardfeed.storage.local import disk_errors
-from shardfeed.storage.storage import LOCAL, FileInfo, local_path, whole
+from shardfeed.storage.storage import FileInfo, local_path, open_side_file
 from shardfeed.storage.transfer import Share, transfer
 
 
@@ -102,7 +102,7 @@ def _files_in(directory: str) -> tuple[bytes, dict[str, FileInfo], dict[str, Fil
     read_manifest(directory)  # for its errors
     path = os.path.join(directory, MANIFEST)
     with disk_errors(path, "read"):
-        content = whole(LOCAL.open(path))
+        _, content = open_side_file(path)
     files = parse_manifest(content, path).files() | {MANIFEST: FileInfo.of(content)}
     cards = ((name, os.path.join(directory, name)) for name in BESIDE)
     return content, files, {name: FileInfo.of_file(card) for name, card in cards if os.path.isfile(card)}

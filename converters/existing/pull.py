@@ -24,7 +24,7 @@ from shardfeed.storage.local import (
     remove_tree,
     write_file,
 )
-from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage, local_path, sizes_by_name, whole
+from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, Storage, local_path, open_side_file, sizes_by_name
 from shardfeed.storage.transfer import Share, transfer
 
 _RANGE = 8 << 20  # bytes of a request
@@ -76,17 +76,14 @@ def pull(
     storage, root = located(url)
     out = local_path(directory)
     read_manifest(root, storage)  # for its errors
-    content = whole(storage.open(f"{root}/{MANIFEST}"))
+    _, content = open_side_file(f"{root}/{MANIFEST}", storage)
     manifest = parse_manifest(content, f"{root}/{MANIFEST}")
     files = manifest.files()
     size = sum(info.size for info in files.values()) + len(content)
     check_parent(out)
     with locked(out):
         if os.path.lexists(out):
-            path = os.path.join(out, MANIFEST)
-            if not os.path.isfile(path) or whole(LOCAL.open(path)) != content:
-                raise OutputExistsError(out, "exists already", "choose another name")
-            cards = [os.path.getsize(path) for name in BESIDE if os.path.isfile(path := os.path.join(out, name))]
+            cards = _sizes_of_cards(out, content)
             return Pulled(len(files) + 1 + len(cards), size + sum(cards), 0)
         building = hidden_sibling(out, "pulling")
         folders = manifest.folders()
@@ -103,17 +100,33 @@ def pull(
         for folder in folders:
             fsync_directory(os.path.join(building, folder))
         write_file(os.path.join(building, MANIFEST), content)
-        for name in BESIDE:
-            try:
-                beside = whole(storage.open(f"{root}/{name}"))
-            except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.EACCES):  # S3 says the latter to those who may not list
-                    raise
-                continue
-            write_file(os.path.join(building, name), beside)
-            files[name], fetched, size = FileInfo.of(beside), fetched + 1, size + len(beside)
+        beside = _copy_cards(storage, root, building)
         publish(building, out)
-    return Pulled(len(files) + 1, size, fetched + 1)
+    size += sum(info.size for info in beside.values())
+    return Pulled(len(files | beside) + 1, size, fetched + len(beside) + 1)
+
+
+def _sizes_of_cards(out: str, manifest: bytes) -> list[int]:
+    """Bytes of the card and croissant.json of an earlier call. Raises OutputExistsError for another dataset."""
+    path = os.path.join(out, MANIFEST)
+    if not os.path.isfile(path) or open_side_file(path)[1] != manifest:
+        raise OutputExistsError(out, "exists already", "choose another name")
+    return [os.path.getsize(path) for name in BESIDE if os.path.isfile(path := os.path.join(out, name))]
+
+
+def _copy_cards(storage: Storage, root: str, building: str) -> dict[str, FileInfo]:
+    """Copy the dataset card and croissant.json, if they are there and may be read."""
+    copied: dict[str, FileInfo] = {}
+    for name in BESIDE:
+        try:
+            _, content = open_side_file(f"{root}/{name}", storage)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EACCES):  # S3 says the latter to those who may not list
+                raise
+            continue
+        write_file(os.path.join(building, name), content)
+        copied[name] = FileInfo.of(content)
+    return copied
 
 
 def _fetch(storage: Storage, url: str, path: str, info: FileInfo, share: Share) -> bool:

@@ -27,6 +27,7 @@ from shardfeed.converters.sources.source import Content, RasterImage, Source
 from shardfeed.errors import IntegrityError, MissingExtraError, ShardfeedError, StorageError, UsageError, argument
 from shardfeed.free_space import room_in
 from shardfeed.storage.address import bucket_of, check_url, rooted
+from shardfeed.storage.names import is_usable_name
 from shardfeed.storage.objects import ObjectStorage, is_odd
 from shardfeed.storage.storage import OpenFile, Part
 from shardfeed.text import counted, number, size_text
@@ -146,7 +147,8 @@ class Mirror:
         """Make an empty file in place of an object; False if no file can have this name."""
         folder = os.path.dirname(one.path)
         try:
-            if is_odd(one.address.partition("://")[2]):
+            below_the_bucket = one.path[len(self.folder) :].lstrip("/")
+            if is_odd(one.address.partition("://")[2]) or not is_usable_name(below_the_bucket):
                 raise OSError(errno.EINVAL, "no name of a file")
             if folder not in self._folders:
                 self._make(folder)

@@ -168,6 +168,7 @@ def _unlisted(address: str, max_bytes: int) -> bytes:
     else:
         try:
             file = storage_of(address).open(address)
+            check_bytes(file.size, max_bytes)
             data = file.read(0, file.size)
         except FileNotFoundError:
             raise RejectedError(RejectCode.UNREADABLE, "no such object (HTTP status 404)") from None

@@ -37,6 +37,7 @@ from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, IndexedOrd
 from shardfeed.pipelines.samples import Mixture, Samples
 from shardfeed.readers.shards import Copy
 from shardfeed.readers.split import Split
+from shardfeed.storage import outage
 from shardfeed.storage.local import open_own, storage_error
 from shardfeed.storage.storage import LOCAL, LocalStorage, Storage
 from shardfeed.user_warnings import warn_user
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.caching.own_reader import OwnReader
 
 SOCKET, LOG = "fetcher.socket", "fetcher.log"
+OUTAGE = "fetcher.outage"  # the warning of a bucket that does not answer, as long as it does not
+_LOOK_SECONDS, _MOST_MESSAGE = 2, 10_000  # between looks for such a file, and characters of it
+_claims: dict[str, socket.socket | None] = {}  # of the messages that this process has met: see `outage`
 CLIENTS = "fetcher.clients"  # locked by each process that reads a temporary directory
 _START_SECONDS = 60
 _START_AGAIN_SECONDS = 5  # a fetcher that was just ending blocked the new one
@@ -240,9 +244,22 @@ class FetcherClient:
         raise self._failed(f"ended {_RESTARTS} times")
 
     def _answer(self, connection: Connection) -> dict[str, Any]:
-        if not connection.poll(_ANSWER_SECONDS):
-            raise self._failed(f"did not answer in {_ANSWER_SECONDS} s")
+        begun = time.monotonic()
+        while not connection.poll(_LOOK_SECONDS):
+            if time.monotonic() - begun > _ANSWER_SECONDS:
+                raise self._failed(f"did not answer in {_ANSWER_SECONDS} s")
+            self._pass_outage_on()
         return receive(connection)[0]
+
+    def _pass_outage_on(self) -> None:
+        """Warn, once, of a bucket that does not answer the fetcher: see `outage`."""
+        with suppress(OSError):
+            with open(os.path.join(self.directory, OUTAGE), encoding="utf-8", opener=open_own) as file:
+                message = file.read(_MOST_MESSAGE)
+            if message and message not in _claims:
+                first, _claims[message] = outage.claim_to_say(message)
+                if first:
+                    outage.say(message)
 
     def _connect(self) -> tuple[Connection, str]:
         here, begun, started = self._of_this_process, time.monotonic(), -math.inf

@@ -27,7 +27,17 @@ import numpy as np
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError
 from shardfeed.manifest import read_manifest
 from shardfeed.naming import dataset_name
-from shardfeed.pipelines.caching.client import CLIENTS, LOG, SOCKET, identity, receive, send, temporary_prefix, use
+from shardfeed.pipelines.caching.client import (
+    CLIENTS,
+    LOG,
+    OUTAGE,
+    SOCKET,
+    identity,
+    receive,
+    send,
+    temporary_prefix,
+    use,
+)
 from shardfeed.pipelines.caching.sparse import (
     CacheSpace,
     CopyReader,
@@ -40,6 +50,7 @@ from shardfeed.pipelines.orders.order import IndexedOrder
 from shardfeed.pipelines.orders.position import order_from_json
 from shardfeed.processes import keep_heap
 from shardfeed.readers.dataset import Dataset
+from shardfeed.storage import outage
 from shardfeed.storage.address import located
 from shardfeed.storage.local import open_own
 from shardfeed.storage.own_files import remove_created
@@ -249,10 +260,27 @@ def _remove(directory: str) -> None:
     with suppress(OSError):
         for copy in leftovers_in(directory):
             remove_created(copy)
-        for name in (SOCKET, CLIENTS, LOG, LOCK):  # the lock last: then the next fetcher can start
+        for name in (SOCKET, CLIENTS, LOG, OUTAGE, LOCK):  # the lock last: then the next fetcher can start
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(directory, name))
         os.rmdir(directory)
+
+
+def _keep_message(message: str) -> None:
+    """Keep a warning in a file, for the readers that wait; with the working directory as in `main`."""
+    new = f"{OUTAGE}.new"
+    with suppress(OSError):
+        with suppress(FileNotFoundError):
+            os.unlink(new)
+        file = open_own(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(file, message.encode("utf-8", "replace"))
+        os.close(file)
+        os.replace(new, OUTAGE)
+
+
+def _remove_message() -> None:
+    with suppress(OSError):
+        os.unlink(OUTAGE)
 
 
 def main(directory: str, limit: int) -> int:
@@ -268,6 +296,8 @@ def main(directory: str, limit: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the readers
     keep_heap()  # each response has some 8 MB: returned pages would have to be cleared again
     _check_holes(directory)
+    outage.say, outage.over = _keep_message, _remove_message
+    _remove_message()  # of a fetcher that was killed
     fetcher = _Fetcher(directory, limit)
     if fetcher.temporary:
         _remove_leftovers(directory)

@@ -12,8 +12,9 @@ from shardfeed.errors import IntegrityError, OutputExistsError, StorageError
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import disk_errors
 from shardfeed.storage.objects import NETWORK, cause
-from shardfeed.storage.storage import FileInfo
+from shardfeed.storage.storage import SIDE_FILE_BYTES, FileInfo
 from shardfeed.storage.transfer import Share, alone
+from shardfeed.text import size_text
 
 # Answers of a store that refuses a request.
 DAMAGED = "the bytes arrived damaged"
@@ -108,11 +109,17 @@ class Destination(ABC):
         """Size of a file, and its CRC-32C if the store reports it; None if there is no such file."""
 
     def read(self, path: str) -> bytes | None:
-        """The content of a small file; None if there is none."""
+        """The content of a small file; None if there is none. Raises StorageError for one that is not small."""
+        content = bytearray()
         try:
-            return b"".join(self._content(path))
+            for chunk in self._content(path):
+                content += chunk
+                if len(content) > SIDE_FILE_BYTES:
+                    problem = f"has more than {size_text(SIDE_FILE_BYTES)}"
+                    raise StorageError(path, problem, "remove it if nothing needs it", errno.EFBIG)
         except RefusedError:
             return None
+        return bytes(content)
 
     @abstractmethod
     def _content(self, path: str) -> Iterator[bytes]:

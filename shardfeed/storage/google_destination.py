@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from shardfeed.errors import check_extra
 from shardfeed.storage.bucket_destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
+from shardfeed.storage.listing_limits import ListingLimits
 from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
 from shardfeed.storage.transfer import AT_ONCE, Share
@@ -52,11 +53,16 @@ class GoogleDestination(Destination):
 
     def below(self, prefix: str) -> dict[str, int]:
         above = f"{self._key(prefix)}/".lstrip("/")
-        listing = self._client_here().list_blobs(self.bucket, prefix=above)
+        pages = self._client_here().list_blobs(self.bucket, prefix=above).pages
+        limits, found = ListingLimits(prefix), dict[str, int]()
         try:
-            return {blob.name[len(above) :]: blob.size for blob in self._guarded(prefix, lambda: list(listing))}
+            while (page := self._guarded(prefix, lambda: next(pages, None))) is not None:
+                files = [(blob.name[len(above) :], blob.size) for blob in page]
+                limits.check_page(files)
+                found.update(files)
         except RefusedError:
             raise failed_because(prefix, "NoSuchBucket") from None
+        return found
 
     def abort_unfinished(self, prefix: str) -> int:
         return 0

@@ -26,6 +26,10 @@ from urllib.parse import urlsplit
 from shardfeed import processes
 from shardfeed.errors import IntegrityError, ShardfeedError, StorageError, UsageError, check_extra
 from shardfeed.storage.hub import authorization, files_below, files_url, size_of
+from shardfeed.storage.hub_answers import MOST_FILE_BYTES
+from shardfeed.storage.listing_limits import ListingLimits, endless
+from shardfeed.storage.outage import DEADLINE_SECONDS as _DEADLINE_SECONDS
+from shardfeed.storage.outage import awaited, note_answer
 from shardfeed.storage.redirects import Guard, guard
 from shardfeed.storage.storage import READ_BYTES, Buffer, Entry, OpenFile, Part
 from shardfeed.text import number as counted
@@ -41,12 +45,12 @@ _ENDPOINTS = {  # variables of the environment
 _ROOT = re.compile(r"([a-z0-9]+)://([^/?#]+)", re.IGNORECASE)
 
 _PAGE = 1000  # files of a listing in one answer
+_FETCHED_AT_ONCE = 64 << 20  # bytes of a file that one request reads; a larger one is read by ranges
 _AT_ONCE = 32  # concurrent requests of one process: more did not help at 30 ms per request
 _PIECE = 1 << 20  # bytes of an answer that are passed on together: still in the processor's cache
 # For an attempt of at most READ_BYTES (larger reads are divided): 280 kB/s is the minimum speed. The shorter limits are
 # for attempts near the deadline: each is at most half of what is left, as obstore may repeat it.
 _ATTEMPT_SECONDS = (45, 22, 11, 6, 3, 1.5, 0.5)
-_DEADLINE_SECONDS = 120  # for a request with all its attempts, while the store is out
 _TRIES = 3  # for other errors, which waiting does not mend: a wrong answer, or no server since the process began
 _PAUSE_SECONDS, _LONGEST_PAUSE = 0.2, 10  # before the second attempt, and twice as long before each later one
 # obstore's own retries, within an attempt: they continue a truncated answer where it ended.
@@ -91,8 +95,11 @@ _CAUSES = (
     (r"status(?: code)?:? 40[13]", "access denied", _ACCESS),
     (r"status(?: code)?:? 400", "the server refuses the request", f"{_ACCESS}, and AWS_REGION"),
 )
+NO_DESCRIPTOR = "this process has too many open files"
+_MORE_DESCRIPTORS = "raise the limit before the program starts, for example with `ulimit -n 4096`"
 # The same for temporary errors without an answer of the server.
 _PASSING = (
+    ("too many open files", NO_DESCRIPTOR),
     ("dns error", "no server has this name"),
     ("connection ?refused", "the server refuses connections"),
     ("timed ?out|kind: timeout", "no response in time"),
@@ -173,57 +180,32 @@ class ObjectStorage:
         `names`, which returns all names below the prefix, in the order of listings. OddNameError if it returns none.
         """
         if self._scheme == "hf":
-            for page in files_below(self.root, self.key(prefix)):
-                yield [(name, size, self._of_commit(size)) for name, size in page]
+            yield from self._below_in_commit(prefix)
             return
-        import asyncio  # not above: it takes a tenth of the start of a command
-
-        import obstore
-
-        key, last, stream = self.key(prefix), "", None
-
-        def next_page(store: Any) -> Any:
-            nonlocal stream
-            pages, stream = stream, None  # an iterator that has raised is not used again: it would seem to end
-            if pages is None:
-                below = f"{key}/" if key else None
-                pages = obstore.list(store, below, offset=last or None, chunk_size=_PAGE)
-
-            async def within() -> Any:
-                return await asyncio.wait_for(anext(pages, None), _DEADLINE_SECONDS)
-
-            try:  # in a thread, since this one may have a running loop
-                with ThreadPoolExecutor(1) as pool:
-                    page = pool.submit(asyncio.run, within()).result()
-            except TimeoutError:  # pages without a name do not end obstore's call
-                raise _endless(prefix, last) from None
-            stream = pages
-            return page
-
-        marked: Any = None  # the first file of page 1, 2, 4, 8, ...: any cycle is noticed when it is over
+        listing, limits = _Listing(prefix, self.key(prefix)), ListingLimits(prefix)
         listed: Sequence[str] = ()
-        repeated = 0
-        for number in count(1):
+        while True:
             files: list[tuple[str, int, Version]] = []
             try:
-                for one in self.call(prefix, next_page) or ():
+                for one in self.call(prefix, listing.next_page) or ():
                     files.append((one["path"], one["size"], _version(one)))
             except OddNameError:
                 if not (listed := listed or names()):
                     raise
-                files, last = self._past_odd(listed[bisect_right(listed, last.encode(), key=str.encode) :])
+                after = bisect_right(listed, listing.last.encode(), key=str.encode)
+                files, listing.last = self._past_odd(listed[after:])
             else:
-                last = files[-1][0] if files else ""
+                listing.last = files[-1][0] if files else ""
             if not files:
                 return
-            repeated += files.count(marked)
-            if repeated > 1:  # once: "a" and "a/" have the same name here
-                raise _endless(prefix, files[-1][0])
-            if not number & (number - 1):
-                marked, repeated = files[0], 0
+            limits.check_page(files)
             yield files
-            if is_odd(last):  # the end, and obstore can list nothing after it
+            if is_odd(listing.last):  # the end, and obstore can list nothing after it
                 return
+
+    def _below_in_commit(self, prefix: str) -> Iterator[list[tuple[str, int, Version]]]:
+        for page in files_below(self.root, self.key(prefix)):
+            yield [(name, size, self._of_commit(size)) for name, size in page]
 
     def _past_odd(self, names: Sequence[str]) -> tuple[list[tuple[str, int, Version]], str]:
         """The files of a listing until an ordinary name that follows odd ones, and that name; odd ones with 0 bytes."""
@@ -243,7 +225,7 @@ class ObjectStorage:
         """A file. If `size` is given, no request is made before the first read, which may raise FileNotFoundError."""
         file = _Object(self, path, size)
         if size is None:
-            file.fetch_all()
+            file.fetch_small()
         return file
 
     def version(self, path: str) -> Version:
@@ -305,52 +287,98 @@ class ObjectStorage:
 
         Raises FileNotFoundError, StorageError, UsageError, IntegrityError, OddNameError.
         """
-        from obstore import exceptions
-
         self.check_process()
-        begun, tries, left = time.monotonic(), 0, float(_DEADLINE_SECONDS)
-        while True:
-            tries += 1
-            try:
-                answer = request(self._client(left))
-                self._answered = True
-                return answer
-            except exceptions.PreconditionError:
-                raise IntegrityError(path, *_REPLACED) from None
-            except exceptions.InvalidPathError as error:
-                found = re.search(r'path: .*?"(.*?)"', str(error), re.DOTALL)
-                problem = f"has the object {found[1] if found else ''!r}, whose name is no path"
-                raise OddNameError(path, problem, _RENAME) from None
-            except (FileNotFoundError, exceptions.BaseError) as error:
-                text, guard = str(error), self._guard
-                if guard and guard.refused:
-                    there, guard.refused = guard.refused, ""
-                    raise redirected(path, there) from None
-                problem, remedy = cause(Exception(f"{text} {guard.unreachable if guard else ''}"))
-                if not remedy and isinstance(error, FileNotFoundError | exceptions.NotFoundError):
-                    raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
-                if remedy:
-                    number = errno.EACCES if problem.startswith("access denied") else errno.EIO
-                    raise StorageError(path, problem, remedy, number) from None
-                self._answered |= problem.startswith("HTTP")
+        with awaited(self.root, path, _DEADLINE_SECONDS) as waiting:
+            left, begun = float(_DEADLINE_SECONDS), time.monotonic()
+            for tries in count(1):
+                try:
+                    answer = request(self._client(left))
+                    self._answered = True
+                    return answer
+                except BaseException as error:
+                    waiting.problem = self._passing_problem(path, error)
                 left = _DEADLINE_SECONDS - (time.monotonic() - begun)
-                waits = self._answered and _OUTAGE.match(problem)
+                waits = waiting.problem == NO_DESCRIPTOR or (self._answered and _OUTAGE.match(waiting.problem))
                 ending = not threading.main_thread().is_alive()  # the program's end waits for its threads
                 if left < 1 or ending or (tries >= _TRIES and not waits):
-                    seconds = time.monotonic() - begun
-                    problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
-                    raise StorageError(path, problem, NETWORK, errno.EIO) from None
-            except ShardfeedError:
-                raise
-            except ValueError:  # of obstore
-                raise UsageError(path, "is not a valid URL", "check host, port and path (no '..')") from None
-            except BaseException as error:
-                if type(error).__name__ in ("PanicException", "RustPanic"):  # of obstore: no request can hold a value
-                    raise UsageError(path, *_NOT_VALID) from None
-                raise
-            pause = min(_LONGEST_PAUSE, _PAUSE_SECONDS * 2 ** (tries - 1), left / 2)
-            time.sleep(pause * random.uniform(0.5, 1))  # else all requests under way would be repeated at once
-            left = _DEADLINE_SECONDS - (time.monotonic() - begun)
+                    raise _gave_up(path, part, waiting.problem, tries, time.monotonic() - begun)
+                pause = min(_LONGEST_PAUSE, _PAUSE_SECONDS * 2 ** (tries - 1), left / 2)
+                time.sleep(pause * random.uniform(0.5, 1))  # else all requests under way would be repeated at once
+                left = _DEADLINE_SECONDS - (time.monotonic() - begun)
+        raise AssertionError  # the loop has no end
+
+    def _passing_problem(self, path: str, error: BaseException) -> str:
+        """The problem of a request that may succeed if it is repeated. Raises the error for any other."""
+        from obstore import exceptions
+
+        if isinstance(error, exceptions.PreconditionError):
+            raise IntegrityError(path, *_REPLACED) from None
+        if isinstance(error, exceptions.InvalidPathError):
+            found = re.search(r'path: .*?"(.*?)"', str(error), re.DOTALL)
+            problem = f"has the object {found[1] if found else ''!r}, whose name is no path"
+            raise OddNameError(path, problem, _RENAME) from None
+        if isinstance(error, FileNotFoundError | exceptions.BaseError):
+            return self._passing_problem_of_store(path, error)
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):  # of this process
+            return NO_DESCRIPTOR
+        if isinstance(error, ValueError) and not isinstance(error, ShardfeedError):  # of obstore
+            raise UsageError(path, "is not a valid URL", "check host, port and path (no '..')") from None
+        if type(error).__name__ in ("PanicException", "RustPanic"):  # of obstore: no request can hold a value
+            raise UsageError(path, *_NOT_VALID) from None
+        raise error
+
+    def _passing_problem_of_store(self, path: str, error: Exception) -> str:
+        from obstore import exceptions
+
+        guard = self._guard
+        if guard and guard.refused:
+            there, guard.refused = guard.refused, ""
+            raise redirected(path, there) from None
+        problem, remedy = cause(Exception(f"{error} {f'{guard.unreachable} {guard.exhausted}' if guard else ''}"))
+        if not remedy and isinstance(error, FileNotFoundError | exceptions.NotFoundError):
+            note_answer(self.root)
+            raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
+        if remedy:
+            number = errno.EACCES if problem.startswith("access denied") else errno.EIO
+            raise StorageError(path, problem, remedy, number) from None
+        self._answered |= problem.startswith("HTTP")
+        return problem
+
+
+def _gave_up(path: str, part: str, problem: str, tries: int, seconds: float) -> StorageError:
+    remedy = _MORE_DESCRIPTORS if problem == NO_DESCRIPTOR else NETWORK
+    problem = f"{part}cannot be read: {problem}, after {counted(tries, 'attempt')} in {seconds:.0f} s"
+    return StorageError(path, problem, remedy, errno.EIO)
+
+
+class _Listing:
+    """obstore's listing of what is below `key`, which continues after the name `last`; `prefix`: its URL."""
+
+    def __init__(self, prefix: str, key: str) -> None:
+        self._prefix, self._below = prefix, f"{key}/" if key else None
+        self.last = ""
+        self._stream: Any = None
+
+    def next_page(self, store: Any) -> Any:
+        """The next files, None after the last. Raises StorageError if none arrive."""
+        import asyncio  # not above: it takes a tenth of the start of a command
+
+        import obstore
+
+        pages, self._stream = self._stream, None  # an iterator that has raised is not used again: it would seem to end
+        if pages is None:
+            pages = obstore.list(store, self._below, offset=self.last or None, chunk_size=_PAGE)
+
+        async def within() -> Any:
+            return await asyncio.wait_for(anext(pages, None), _DEADLINE_SECONDS)
+
+        try:  # in a thread, since this one may have a running loop
+            with ThreadPoolExecutor(1) as pool:
+                page = pool.submit(asyncio.run, within()).result()
+        except TimeoutError:  # pages without a name do not end obstore's call
+            raise endless(self._prefix, self.last) from None
+        self._stream = pages
+        return page
 
 
 def _read(part: Part) -> Buffer:
@@ -397,9 +425,10 @@ class _Object:
             self._bind(self._storage.version(self.path))
         return self._version
 
-    def fetch_all(self) -> None:
-        """Read the file with one request, however large it is."""
-        self._content = bytes(self._get(None))
+    def fetch_small(self) -> None:
+        """Ask for the file, and read it with this request unless it is large: then only its size and version."""
+        content = self._get(None)
+        self._content = None if content is None else bytes(content)
 
     def read(self, start: int, size: int) -> bytes:
         end = min(start + size, self.size)
@@ -428,20 +457,17 @@ class _Object:
 
         def request(store: Any) -> Received:
             got = obstore.get(store, self._storage.key(self.path), options=options)
+            note_answer(self._storage.root)
             self._bind(self._storage.version_of(got.meta))
-            wanted, end = span or (0, self.size), got.range[0]
-            data: Received = b""
+            if span is None and self.size > _FETCHED_AT_ONCE:
+                return None
+            wanted = span or (0, self.size)
+            if tuple(got.range) != wanted:  # nothing of it must reach the file
+                raise exceptions.GenericError(f"got {got.range}, expected range {wanted}")
             if take is None:
-                data = got.bytes()  # obstore's own buffer: a copy would take four times as long as the request
-                end += len(data)
-            elif tuple(got.range) == wanted:  # else nothing of it must reach the file
-                for piece in got.stream(min_chunk_size=_PIECE):
-                    if end + len(piece) <= wanted[1]:
-                        take(memoryview(piece), end)
-                    end += len(piece)
-            if (*got.range, end) != (*wanted, wanted[1]):
-                raise exceptions.GenericError(f"got {end - wanted[0]} bytes of {got.range}, expected range {wanted}")
-            return data
+                return _read_answer(got, wanted)
+            _pass_on(got, wanted, take)
+            return b""
 
         return self._storage.call(self.path, request, f"bytes {span[0]} to {span[1]} " if span else "")
 
@@ -460,7 +486,41 @@ class _Object:
             raise IntegrityError(self.path, *_REPLACED)
 
 
+def _read_answer(got: Any, wanted: tuple[int, int]) -> Received:
+    """The bytes of an answer, in obstore's own buffer; no more than these are read, whatever its head promises."""
+    expected = wanted[1] - wanted[0]
+    pieces, size = list[Received](), 0
+    for piece in got.stream(min_chunk_size=max(1, expected)):
+        pieces.append(piece)
+        size += len(piece)
+        if size > expected:
+            break
+    _check_length(size, wanted)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _pass_on(got: Any, wanted: tuple[int, int], take: Callable[[Buffer, int], object]) -> None:
+    """Give the bytes of an answer to `take` as they arrive."""
+    end = wanted[0]
+    for piece in got.stream(min_chunk_size=_PIECE):
+        if end + len(piece) <= wanted[1]:
+            take(memoryview(piece), end)
+        end += len(piece)
+        if end > wanted[1]:
+            break
+    _check_length(end - wanted[0], wanted)
+
+
+def _check_length(size: int, wanted: tuple[int, int]) -> None:
+    from obstore import exceptions
+
+    if size != wanted[1] - wanted[0]:
+        raise exceptions.GenericError(f"got {size} bytes, expected range {wanted}")
+
+
 def _version(meta: Any) -> Version:
+    if meta["size"] > MOST_FILE_BYTES:
+        raise StorageError(meta["path"], "the server reports a size that no file can have", NETWORK, errno.EIO)
     return meta["e_tag"], None if meta["e_tag"] else meta["last_modified"], meta["size"]
 
 
@@ -536,12 +596,6 @@ def is_odd(name: str) -> bool:
 
 class OddNameError(StorageError):
     """A listing has an object that obstore cannot list."""
-
-
-def _endless(prefix: str, last: str) -> StorageError:
-    problem = f"the server lists the same names again and again, last {last!r}" if last else "the listing does not end"
-    remedy = "report it to whoever runs the server, or copy the files to this machine"
-    return StorageError(prefix, problem, remedy, errno.EIO)
 
 
 def redirected(path: str, there: str) -> StorageError:

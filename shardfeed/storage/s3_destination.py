@@ -17,6 +17,7 @@ from shardfeed.storage.bucket_destination import (
     read_piece,
 )
 from shardfeed.storage.checksum import crc32c
+from shardfeed.storage.listing_limits import ListingLimits
 from shardfeed.storage.objects import redirected
 from shardfeed.storage.storage import FileInfo
 from shardfeed.storage.transfer import Share
@@ -147,8 +148,11 @@ class S3Destination(Destination):
 
     def _pages(self, method: str, path: str, field: str, **given: Any) -> Iterator[dict[str, Any]]:
         pages = iter(self._client_here().get_paginator(method).paginate(Bucket=self.bucket, **given))
+        limits = ListingLimits(path)
         while (page := self._guarded(path, lambda: next(pages, None))) is not None:
-            yield from page.get(field, ())
+            listed = page.get(field, ())
+            limits.check_page([tuple(map(str, one.values())) for one in listed])
+            yield from listed
 
     def _call(self, method: str, path: str, **given: Any) -> dict[str, Any]:
         client = self._client_here()

@@ -4,6 +4,7 @@ All reading of a dataset uses these methods, so that another kind of storage is 
 has buckets and web servers, `address.py` finds the one of a URL. Writing is in `local.py` and `bucket_destination.py`.
 """
 
+import errno
 import os
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -13,9 +14,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import StorageError, UsageError, escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
 from shardfeed.storage.local import disk_errors
+from shardfeed.text import size_text
 
 # Bytes of records read by one request: more than a block of 8 MB, the default in a bucket, even if its records are
 # larger than average.
@@ -125,8 +127,14 @@ class Storage(Protocol):
         ...
 
 
+# A file beside the shards that is read into memory whole, before anything vouches for its size. A manifest has some 150
+# bytes a shard: the limit is a million shards of 256 MB, which is 256 TB.
+SIDE_FILE_BYTES = 256 << 20
+_MOST_BYTES = {"README.md": 16 << 20}  # a text that people read
+
+
 def whole(file: OpenFile) -> bytes:
-    """All bytes of a file."""
+    """All bytes of a file whose size is known to be right, or small."""
     if file.size <= _PIECE_BYTES:
         return file.read(0, file.size)
     starts = range(0, file.size, _PIECE_BYTES)
@@ -209,6 +217,15 @@ class LocalStorage:
 
 
 LOCAL: Storage = LocalStorage()
+
+
+def open_side_file(path: str, storage: Storage = LOCAL) -> tuple[OpenFile, bytes]:
+    """A file beside the shards, such as a manifest, and its content. Raises StorageError for a huge one; OSError."""
+    file, most = storage.open(path), _MOST_BYTES.get(os.path.basename(path), SIDE_FILE_BYTES)
+    if file.size > most:
+        problem = f"has {size_text(file.size)}, expected at most {size_text(most)}"
+        raise StorageError(path, problem, "check the URL or path, and who wrote this file", errno.EFBIG)
+    return file, whole(file)
 
 
 def _size(entry: os.DirEntry[str]) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from lying_server import Request, lying_server
 from secret_scan import Scan
 
 from shardfeed.errors import StorageError
@@ -25,6 +26,7 @@ from shardfeed.readers import Dataset
 from shardfeed.tools.cli import main
 
 from buckets import bucket_behind
+from hub_server import REPOSITORY, TOKEN, hub_server, speak_lfs
 from repository import SUPPORT
 from seaweed import seaweed
 from web_server import WebServer, web_server
@@ -231,6 +233,69 @@ def test_errors_have_addresses_without_secrets(text: str, expected: str) -> None
     for part in (*error.args, str(error)):
         assert expected in part
         assert not re.search("pw|se/cr|sig=|c&d|sv=", part)
+
+
+@pytest.mark.promise(76)
+@pytest.mark.parametrize("status", [400, 403, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("form", ["text", "JSON", "header", "base64", "percent"])
+def test_a_hub_that_repeats_a_header(
+    flowers: Dataset, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: Any, status: int, form: str
+) -> None:
+    """In its answer to a commit: neither the command nor the Hub's own client prints the token."""
+    pytest.importorskip("huggingface_hub")
+    speak_lfs(tmp_path / "home", monkeypatch)
+    token = {"base64": base64.b64encode(f"user:{TOKEN}".encode()).decode(), "percent": quote(f"{TOKEN}", safe="")}
+    said = f"bad header Authorization of x: Bearer {token.get(form, TOKEN)}"
+    body = json.dumps({"error": said}) if form == "JSON" else said
+    with hub_server(tmp_path / "served") as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.web.url)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        hub.refuses = status, {"X-Error-Message": said} if form == "header" else {}, body.encode()
+        assert main(["push", flowers.directory, f"hf://{REPOSITORY}/v1"]) == StorageError.exit_code
+    printed = "".join(capfd.readouterr())
+    assert "bad header" in printed
+    assert TOKEN not in printed
+    assert token.get(form, TOKEN) not in printed
+
+
+@pytest.mark.promise(76)
+@pytest.mark.parametrize("where", ["body", "reason", "redirect"])
+@pytest.mark.parametrize("command", ["inspect URL", "pull URL out", "convert URL out", "push DATASET URL"])
+@pytest.mark.parametrize("url", ["hf://datasets/u/r", "s3://bucket/d"])
+def test_a_server_that_repeats_all_headers(
+    flowers: Dataset,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: Any,
+    where: str,
+    command: str,
+    url: str,
+) -> None:
+    known = new_secrets()
+    environment = {"HF_TOKEN": known["hub"], "AWS_SESSION_TOKEN": known["session token"], "AWS_REGION": "us-east-1"}
+    environment |= {"AWS_ACCESS_KEY_ID": known["access key"], "AWS_SECRET_ACCESS_KEY": known["secret key"]}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+    def answer(request: Request) -> None:
+        repeated = request.head if where == "body" else " ".join(request.head.split())
+        if where == "redirect":
+            request.send(307, Location=f"http://elsewhere.invalid/{quote(repeated)}?{quote(repeated)}")
+        elif where == "reason":
+            request.connection.sendall(f"HTTP/1.1 400 {repeated}\r\nContent-Length: 0\r\n\r\n".encode("latin-1"))
+        else:
+            request.send(400, f"<Error><Code>{repeated}</Code><Message>{repeated}</Message></Error>".encode())
+
+    with lying_server() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        server.answer = answer
+        words = [{"URL": url, "DATASET": flowers.directory}.get(word, word) for word in command.split()]
+        assert main(words) in (2, 5)
+    scan = Scan(known)
+    scan.search("printed", "".join(capfd.readouterr()).encode())
+    assert not scan.found
 
 
 def upload(client: Any, bucket: str, folder: Path, prefix: str) -> None:

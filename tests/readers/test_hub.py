@@ -69,7 +69,7 @@ def test_what_is_not_there_or_private_is_said(hub: WebServer, monkeypatch: Any) 
         with pytest.raises(StorageError, match=r"access denied.*HF_TOKEN") as raised:
             shardfeed.open(f"hf://{REPOSITORY}@{revision}")
         assert "hf_wrong" not in str(raised.value)
-    monkeypatch.setattr("shardfeed.storage.hub._PAUSES", (0,))
+    monkeypatch.setattr("shardfeed.storage.hub.DEADLINE_SECONDS", 1)
     hub.answer = lambda path, token: (503, {}, b"")
     with pytest.raises(StorageError, match="cannot be read: HTTP status 503"):
         shardfeed.open(f"hf://{REPOSITORY}")

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 
 from shardfeed.converters.commit.output import check_apart
@@ -21,7 +20,6 @@ from shardfeed.errors import ShardfeedError, TooManyRejectedError, UsageError, e
 from shardfeed.storage.address import destination
 from shardfeed.storage.storage import is_address
 from shardfeed.tools.arguments import add_options, add_output_arguments, options_given
-from shardfeed.tools.colour import warn
 from shardfeed.tools.convert_report import print_failed, print_report
 from shardfeed.tools.next_steps import next_steps
 from shardfeed.tools.progress import EventLog, ProgressReporter
@@ -62,8 +60,6 @@ def run(args: argparse.Namespace) -> int:
     log = EventLog(args.log)
     reporter = ProgressReporter(quiet=args.quiet or args.json, log=log)
     log.write("started", source=without_secrets(args.source), out=args.out, version=__version__)
-    before = warnings.showwarning
-    warnings.showwarning = warn
     try:
         with report_progress_to(reporter.preparing):
             return _convert(args, reporter, log)
@@ -75,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
         log.write("interrupted")
         raise
     finally:
-        warnings.showwarning = before
         reporter.close()
         log.close()
 

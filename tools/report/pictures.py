@@ -22,7 +22,7 @@ from shardfeed.errors import IntegrityError, escape, name_bytes
 from shardfeed.naming import CLIPPED, LEFT_OUT, NORMALISED, REJECTED
 from shardfeed.readers.notebook import FORMATS, rgb_picture
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
-from shardfeed.storage.storage import whole
+from shardfeed.storage.storage import open_side_file
 from shardfeed.text import listing, number, size_text
 from shardfeed.tools.overlay import draw_annotations, has_annotations
 from shardfeed.tools.report.measure import Measured
@@ -106,7 +106,7 @@ class Pictures:
                 continue
             content = b""
             with suppress(OSError, IntegrityError):  # damaged or missing
-                content = whole(storage.open(os.path.join(data.directory, file)))
+                _, content = open_side_file(os.path.join(data.directory, file), storage)
             codes = _by_code(content)
             rows = [(code, len(of), of[0]["reason"], _first_keys(of)) for code, of in codes]
             yield Table(f"{title}: {file}", ("code", "number", "reason of the first", "such as"), rows)

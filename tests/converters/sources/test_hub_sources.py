@@ -85,9 +85,9 @@ def test_what_is_not_there_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(UsageError, match=said) as raised:
             open_source(wrong)
         assert str(raised.value).startswith(HERE)
-    monkeypatch.setattr("shardfeed.storage.hub._PAUSES", (0, 0))
+    monkeypatch.setattr("shardfeed.storage.hub.DEADLINE_SECONDS", 1)
     hub.busy = 3
-    with pytest.raises(StorageError, match="HTTP status 429; run the same command again later"):
+    with pytest.raises(StorageError, match=r"HTTP status 429, after .*; run the same command again later"):
         open_source(f"{HERE}/photos")
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     with pytest.raises(StorageError, match=r"access denied.*set HF_TOKEN"):

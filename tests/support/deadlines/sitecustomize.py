@@ -17,9 +17,10 @@ VALUES = {
 }
 
 if __name__ == "sitecustomize":
-    from shardfeed.storage import bucket_destination, objects, s3_destination
+    from shardfeed.storage import bucket_destination, hub, objects, s3_destination
 
     for name, value in VALUES.items():
         setattr(objects, name, value)
     s3_destination._REQUESTS = 2
     bucket_destination._PAUSE_SECONDS = 0.005
+    hub.DEADLINE_SECONDS = VALUES["_DEADLINE_SECONDS"]
