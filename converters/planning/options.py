@@ -1,7 +1,6 @@
 """All options that change the bytes of a dataset."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -9,6 +8,7 @@ from typing import Annotated, Any, Literal
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
+from shardfeed.converters.sources.files.name_patterns import NamePattern
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.declared import Range, Typed, assignments, checked
 from shardfeed.errors import UsageError, argument, escape
@@ -110,18 +110,13 @@ class Groups:
     duplicates: bool = False
 
     def __post_init__(self) -> None:
-        if self.pattern is not None and "group" not in self.compiled.groupindex:
-            problem = f"{self.pattern!r} has no group 'group'"
-            raise UsageError("group_pattern", problem, "write it like '(?P<group>[^_]+)_.*', or roboflow")
+        if self.pattern is not None:
+            self.compiled()
 
-    @property
-    def compiled(self) -> re.Pattern[str]:
+    def compiled(self) -> NamePattern:
         """The pattern. Raises UsageError for one that is not valid."""
-        try:
-            return re.compile(_ROBOFLOW if self.pattern == "roboflow" else self.pattern or "")
-        except re.error as error:
-            problem = f"{self.pattern!r} is not a valid regular expression: {error}"
-            raise UsageError("group_pattern", problem, "correct it") from None
+        pattern = _ROBOFLOW if self.pattern == "roboflow" else self.pattern or ""
+        return NamePattern("group_pattern", pattern, needs="group", example="'(?P<group>[^_]+)_.*', or roboflow")
 
     def __bool__(self) -> bool:
         return bool(self.to_json())

@@ -39,6 +39,7 @@ from shardfeed.converters.sources.files.listing import (
     top_folders,
     usual_split,
 )
+from shardfeed.converters.sources.files.name_patterns import NamePattern
 from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import LabelOptions
@@ -88,7 +89,7 @@ class FileNames(ListedSource):
         follow_links: bool = False,
     ) -> None:
         given = class_list(class_names)
-        asked = None if pattern is None else _compile(pattern)
+        asked = None if pattern is None else _given(pattern)
         files = some_files(root, include=include, exclude=exclude, follow_links=follow_links)
         if asked is None and given is None:
             refuse_other_layouts(files)
@@ -118,7 +119,7 @@ class _Matches:
     `texts`, `splits`: the label and the split of each in `kept`; without splits if names have none.
     """
 
-    def __init__(self, listing: Listing, pattern: re.Pattern[str]) -> None:
+    def __init__(self, listing: Listing, pattern: re.Pattern[str] | NamePattern) -> None:
         self.listing, self.kept, self.strays = listing, array("q"), list[bytes]()
         self.texts, self.splits = Codes(), Codes()
         whole, says_split = "/" in pattern.pattern, "split" in pattern.groupindex
@@ -151,19 +152,15 @@ class _Matches:
         return Splits.coded(named, self.splits.codes) if named else None
 
 
-def _fit(pattern: re.Pattern[str], key: bytes, whole: bool) -> re.Match[str] | None:
+def _given(pattern: str) -> NamePattern:
+    return NamePattern("pattern", pattern, needs="label", example=repr(_EXAMPLE))
+
+
+def _fit(
+    pattern: re.Pattern[str] | NamePattern, key: bytes, whole: bool
+) -> re.Match[str] | Mapping[str, str | None] | None:
     name = key if whole else key.rpartition(b"/")[2]
     return pattern.fullmatch(name.decode("utf-8", "surrogateescape"))
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise UsageError("pattern", f"{pattern!r} is not a valid regular expression: {error}", "correct it") from None
-    if "label" not in compiled.groupindex:
-        raise UsageError("pattern", f"{pattern!r} has no group 'label'", f"write it like {_EXAMPLE!r}")
-    return compiled
 
 
 def _usual_pattern(listing: Listing, others: SkippedFiles) -> re.Pattern[str]:
