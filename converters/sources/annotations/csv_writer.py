@@ -16,6 +16,7 @@ from shardfeed.converters.sources.export_format import (
     ReconvertCommand,
     RestoredPart,
     image_name,
+    is_formula,
     name_of,
     number_text,
     object_keys,
@@ -58,6 +59,7 @@ class CsvFormat(ExportFormat):
         self._features = {key: schema.features[key] for key in self._columns}
         self._object_names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._missing: dict[str, str] = {}
+        self._formulas = 0  # rows with a text that a spreadsheet evaluates
         self._tables: dict[str, StreamedFile] = {}
         labels = [*self._columns, *self._more, *(key.removesuffix("label") + "text" for key in self._more)]
         labels += [key for key in (LABEL, TEXT) if self._labelled]
@@ -141,12 +143,14 @@ class CsvFormat(ExportFormat):
             self._tables[table] = self._tree.stream(f"{table}.csv".encode())
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(cells)
+        self._formulas += any(isinstance(cell, str) and is_formula(cell) for cell in cells)
         self._tables[table].write(text.getvalue().encode())
 
     def finish(self) -> list[ReconvertCommand]:
         """The tables, and lists of classes."""
         for lines in self._tables.values():
             lines.close()
+        self.note_formulas(self._formulas)
         again = []
         if "labels" in self._tables:
             again.append(self._of_labels())

@@ -43,7 +43,7 @@ class NamePattern:
             raise UsageError(option, f"{pattern!r} is not a valid regular expression: {error}", "correct it") from None
         if needs not in self._compiled.groupindex:
             raise UsageError(option, f"{pattern!r} has no group {needs!r}", f"write it like {example}")
-        self.pattern, self.groupindex = pattern, self._compiled.groupindex
+        self.pattern, self.groupindex = pattern, dict(self._compiled.groupindex)
         self._ways = _ways(pattern)
         self._elsewhere: _OtherProcess | None = None
 

@@ -29,7 +29,7 @@ def own_batches(split: Split) -> tf.data.Dataset:
 
 def distributed(split: Split) -> Any:
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    return distribute(strategy, split, **OPTIONS)
+    return distribute(strategy, split, **OPTIONS).batches
 
 
 MADE: dict[str, Callable[[Split], Any]] = {
