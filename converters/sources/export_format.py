@@ -329,7 +329,7 @@ def _typed(key: str, value: Any) -> list[str]:
     return list(value) if isinstance(value, list) else [str(value)]
 
 
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")  # as OWASP lists them
+_FORMULA_SIGNS = ("=", "@", "\t", "\r", "\n")  # as OWASP lists them; "+" and "-" only where no number follows
 
 
 class RestoredPart(NamedTuple):
@@ -428,8 +428,8 @@ class ExportFormat:
 
 def is_formula(cell: str) -> bool:
     """Whether a spreadsheet evaluates the text of a cell instead of showing it. A number is none."""
-    if not cell.startswith(_FORMULA_SIGNS):
-        return False
+    if not cell.startswith(("+", "-")):
+        return cell.startswith(_FORMULA_SIGNS)
     try:
         float(cell)
     except ValueError:

@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -126,7 +127,8 @@ class _Matches:
         folders = {} if says_split else folder_splits(listing)
         for i, key in enumerate(listing):
             match = _fit(pattern, key, whole)
-            split = match and match["split"] if says_split else folders.get(key.partition(b"/")[0])
+            said = match["split"] if match and says_split else None
+            split = said if says_split else folders.get(key.partition(b"/")[0])
             if not match or not match["label"] or (not split and (says_split or folders)):
                 self.strays.append(key)
                 continue
@@ -156,9 +158,7 @@ def _given(pattern: str) -> NamePattern:
     return NamePattern("pattern", pattern, needs="label", example=repr(_EXAMPLE))
 
 
-def _fit(
-    pattern: re.Pattern[str] | NamePattern, key: bytes, whole: bool
-) -> re.Match[str] | Mapping[str, str | None] | None:
+def _fit(pattern: re.Pattern[str] | NamePattern, key: bytes, whole: bool) -> Mapping[str, Any] | re.Match[str] | None:
     name = key if whole else key.rpartition(b"/")[2]
     return pattern.fullmatch(name.decode("utf-8", "surrogateescape"))
 

@@ -192,6 +192,7 @@ def test_a_cut_shard_names_the_record(flowers: Dataset, tmp_path: Path) -> None:
 FEW = """
 import os, resource, sys
 import shardfeed
+from shardfeed.errors import StorageError
 
 train = shardfeed.open(sys.argv[1])["train"]
 loaders = {
@@ -214,7 +215,7 @@ while sys.argv[2] == "none left":
 try:
     assert sum(1 for _ in batches) == expected
     print("all read")
-except shardfeed.StorageError as error:
+except StorageError as error:
     for descriptor in held:
         os.close(descriptor)
     print(error)

@@ -47,7 +47,7 @@ class NamePattern:
         self._ways = _ways(pattern)
         self._elsewhere: _OtherProcess | None = None
 
-    def fullmatch(self, name: str) -> Mapping[str, str | None] | re.Match[str] | None:
+    def fullmatch(self, name: str) -> Mapping[str, Any] | re.Match[str] | None:
         """Match all of a name; the result has the named groups. Raises UsageError if that takes too long."""
         if self._ways is not None and self._ways.of(len(name)) <= _AT_ONCE:
             return self._compiled.fullmatch(name)

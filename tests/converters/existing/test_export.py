@@ -569,19 +569,17 @@ FORMULAS = ("=cmd|'C calc'!A0", "+1+1", "@SUM(1)", "-2+3", '=HYPERLINK("http://x
 
 
 def test_texts_that_a_spreadsheet_evaluates_are_counted_and_unchanged(tmp_path: Path) -> None:
-    numbers = [-1, 2, -3, 4, 5]
-    samples = [
-        {"image": SCENES / "images/scene_001.jpg", "label": name, "number": number}
-        for name, number in zip((*FORMULAS[1:], "a"), numbers, strict=True)
-    ]
-    convert(from_dicts(samples, {"number": "int64"}), tmp_path / "data", workers=1)
+    names = (*FORMULAS[1:], "a")
+    convert(
+        from_dicts([{"image": SCENES / "images/scene_001.jpg", "label": name} for name in names]), tmp_path / "data"
+    )
     done = export(tmp_path / "data", tmp_path / "out", "csv")
     assert [note.partition(":")[0] for note in done.notes if "spreadsheet" in note] == [
         "4 rows have texts that a spreadsheet evaluates as a formula, as it is"
     ]
     with (tmp_path / "out/labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert sorted(row["label"] for row in rows) == sorted((*FORMULAS[1:], "a"))
+    assert sorted(row["label"] for row in rows) == sorted(names)
 
 
 def test_numbers_and_usual_texts_are_no_formulas() -> None:
