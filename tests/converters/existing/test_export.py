@@ -570,10 +570,8 @@ FORMULAS = ("=cmd|'C calc'!A0", "+1+1", "@SUM(1)", "-2+3", '=HYPERLINK("http://x
 
 def test_texts_that_a_spreadsheet_evaluates_are_counted_and_unchanged(tmp_path: Path) -> None:
     names = (*FORMULAS[1:], "a")
-    images = [tmp_path / f"{number}.jpg" for number in range(len(names))]
-    for image in images:
-        shutil.copy(SCENES / "images/scene_001.jpg", image)
-    samples = [{"image": image, "label": name} for image, name in zip(images, names, strict=True)]
+    image = SCENES / "images/scene_001.jpg"
+    samples = [{"key": f"{number}.jpg", "image": image, "label": name} for number, name in enumerate(names)]
     convert(from_dicts(samples), tmp_path / "data")
     done = export(tmp_path / "data", tmp_path / "out", "csv")
     assert [note.partition(":")[0] for note in done.notes if "spreadsheet" in note] == [
