@@ -121,6 +121,19 @@ def card(
     for file in (os.path.join(directory, name) for name in BESIDE):
         if os.path.lexists(file) and not replace:
             raise OutputExistsError(file, "exists already", f"move it away, or give {argument('replace', True)}")
+    files = _described_files(directory, manifest, progress)
+    described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
+    described = re.sub("[\ud800-\udfff]", lambda one: f"\\u{ord(one[0]):04x}", described)  # which UTF-8 lacks
+    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode())
+    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode())
+    given = {"license": about.license, "url": about.url, "creators": about.creators or about.organizations}
+    return [name for name, value in {**given, "published": about.published}.items() if not value]
+
+
+def _described_files(
+    directory: str, manifest: Manifest, progress: Callable[[int], object]
+) -> dict[str, tuple[int, str]]:
+    """Name -> bytes and SHA-256 of the manifest and the shards. Raises IntegrityError for other bytes."""
     expected: dict[str, FileInfo | None] = {MANIFEST: None}
     for name in in_usual_order(manifest.splits):
         split = manifest.splits[name]
@@ -133,12 +146,7 @@ def card(
             raise IntegrityError(path, problem, "`shardfeed verify DIR` names all damage")
         files[name] = found.size, digest.hexdigest()
         progress(found.size)
-    described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
-    described = re.sub("[\ud800-\udfff]", lambda one: f"\\u{ord(one[0]):04x}", described)  # which UTF-8 lacks
-    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode())
-    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode())
-    given = {"license": about.license, "url": about.url, "creators": about.creators or about.organizations}
-    return [name for name, value in {**given, "published": about.published}.items() if not value]
+    return files
 
 
 def _node(kind: str, id: str, **more: Any) -> dict[str, Any]:

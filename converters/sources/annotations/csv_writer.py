@@ -37,6 +37,7 @@ class CsvFormat(ExportFormat):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
     NAME: ClassVar[str] = "csv"
+    _formulas = 0  # rows with a text that a spreadsheet evaluates
     NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
     def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
@@ -59,7 +60,6 @@ class CsvFormat(ExportFormat):
         self._features = {key: schema.features[key] for key in self._columns}
         self._object_names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._missing: dict[str, str] = {}
-        self._formulas = 0  # rows with a text that a spreadsheet evaluates
         self._tables: dict[str, StreamedFile] = {}
         labels = [*self._columns, *self._more, *(key.removesuffix("label") + "text" for key in self._more)]
         labels += [key for key in (LABEL, TEXT) if self._labelled]
