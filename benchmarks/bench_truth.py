@@ -43,12 +43,12 @@ import shardfeed
 from shardfeed.pipelines import WaitRecorder, train_batches
 
 class Pause(keras.callbacks.Callback):
-    ended = time.time()
+    ended = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
-        step = time.time() - self.ended - waits.waits_ms[-1] / 1e3
+        step = time.monotonic() - self.ended - waits.waits_ms[-1] / 1e3
         time.sleep(max(0.0, pause - step))
-        self.ended = time.time()
+        self.ended = time.monotonic()
 
 directory, seconds, pause = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]) / 1e3
 batches = train_batches(shardfeed.open(directory)["train"], batch_size=64, image_size=224, start_step=0)

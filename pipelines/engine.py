@@ -112,7 +112,8 @@ class ImageMaker:
         limit_arenas(threads)
         of = crop, samples.schema, samples.formats, threads
         self._decoder = decoder_of(decode, *of, check=not images_checked(samples), **options)
-        self.close, self.keys = self._decoder.close, frozenset(self._decoder.keys)
+        self.start, self.close = self._decoder.start, self._decoder.close
+        self.keys = frozenset(self._decoder.keys)
 
     def __call__(self, records: Records) -> Batch:
         """Return the images with their views, and the rest of the records. Raises RecordError for one not decodable."""

@@ -75,15 +75,26 @@ class WaitRecorder:
     def _watch_dataset(self, batches: Any) -> Any:
         import tensorflow as tf
 
-        def record(asked: np.ndarray, came: np.ndarray) -> None:
-            self.record(float(asked), float(came))
+        from shardfeed.readers.tensorflow.indexed import call_from_tensorflow, python_call
+
+        def now_in_python() -> tuple[np.float64]:
+            with call_from_tensorflow():
+                return (np.float64(time.monotonic()),)
+
+        def record(asked: np.ndarray, came: np.ndarray) -> tuple[()]:
+            with call_from_tensorflow():
+                self.record(float(asked), float(came))
+            return ()
+
+        # `tf.timestamp` is the clock on the wall, which may be set back.
+        look_at_clock, call_record = python_call(now_in_python, [tf.float64]), python_call(record, [])
 
         def recorded(asked: Any, batch: Any, came: Any) -> Any:
-            tf.numpy_function(record, [asked, came], [])
+            call_record(asked, came)
             return batch
 
         # A zip takes its elements one after the other: the time before a batch, the batch, the time after it.
-        now = tf.data.Dataset.counter().map(lambda _: tf.timestamp())
+        now = tf.data.Dataset.counter().map(lambda _: tf.ensure_shape(look_at_clock()[0], []))
         watched = tf.data.Dataset.zip((now, batches, now)).map(recorded)
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False  # otherwise prefetching would wait, not the step
@@ -175,11 +186,11 @@ class _Watched:
         self._batches, self._recorder = batches, recorder
 
     def __iter__(self) -> Iterator[Any]:
-        asked = time.time()
+        asked = time.monotonic()
         for batch in self._batches:
-            self._recorder.record(asked, time.time())
+            self._recorder.record(asked, time.monotonic())
             yield batch
-            asked = time.time()
+            asked = time.monotonic()
 
     def __len__(self) -> int:
         return len(self._batches)  # pyright: ignore[reportArgumentType]  # raises TypeError for what has no length

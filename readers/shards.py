@@ -19,6 +19,7 @@ import numpy as np
 from shardfeed.errors import IntegrityError, RecordError, escape
 from shardfeed.formats.format import ShardView
 from shardfeed.manifest import SplitInfo, SplitOfManifest
+from shardfeed.storage.local import NO_DESCRIPTOR
 from shardfeed.storage.storage import LOCAL, LocalFile, LocalStorage, OpenFile, Part, Storage, whole
 
 _RESTORE = "restore it, or keep the rest with `shardfeed salvage DIR OUT`"
@@ -341,7 +342,7 @@ class Shards:
                 files.move_to_end(shard)
                 return files[shard]
         try:
-            opened = open_shard(*self.read_from(shard), self.storage_of(shard))
+            opened = self._open(shard)
         except FileNotFoundError:
             self.check_current(shard)
             raise IntegrityError(self.path(shard), "missing: the manifest has this shard", _RESTORE) from None
@@ -353,6 +354,18 @@ class Shards:
             if len(files) > storage.most_open:
                 self._checked.discard(files.popitem(last=False)[0])
         return opened
+
+    def _open(self, shard: int) -> OpenFile:
+        """Open a shard's file; if the process has no descriptor left, in place of the files that are open here."""
+        try:
+            return open_shard(*self.read_from(shard), self.storage_of(shard))
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+        with self._lock:
+            self._files.clear()
+            self._checked.clear()
+        return open_shard(*self.read_from(shard), self.storage_of(shard))
 
 
 def read_view(directory: str, info: SplitInfo, shard: int, storage: Storage = LOCAL) -> ShardView:

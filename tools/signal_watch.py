@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from shardfeed.budget import memory_free
 from shardfeed.converters.engines.worker import limited_memory
-from shardfeed.converters.sources.files.unpack import PREFIX
+from shardfeed.storage.temporary import folders_of
 
 PATIENCE = 2.0  # seconds for Python's own handler; with the watchdog's last second less than five
 KEPT_SHARE = 1 / 4  # of the free memory, left to other processes
@@ -37,7 +37,7 @@ def watched() -> Iterator[None]:
     if not own:  # a program with its own signal handlers
         yield
         return
-    folders = os.path.join(glob.escape(tempfile.gettempdir()), f"{PREFIX}{os.getpid()}-*")
+    folders = folders_of(os.getpid(), glob.escape(tempfile.gettempdir()))
     script = os.path.join(os.path.dirname(__file__), "signal_watchdog.py")
     read, write = os.pipe()
     os.set_blocking(write, False)

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import platform
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -34,6 +33,7 @@ from shardfeed.storage.address import destination
 from shardfeed.storage.bucket_destination import Destination
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 from shardfeed.storage.storage import FileInfo, is_address
+from shardfeed.storage.temporary import TemporaryFolder
 
 
 def write_shard(task: ShardTask) -> Receipt:
@@ -126,7 +126,7 @@ def _stored(task: ShardTask, bucket: Destination | None) -> Receipt | None:
 def _scratch(task: ShardTask) -> Iterator[str]:
     """An empty folder for one attempt: on this node for a bucket, else on the file system of the output."""
     if is_address(task.directory):
-        with tempfile.TemporaryDirectory(prefix="shardfeed-shard-") as folder:
+        with TemporaryFolder("shard") as folder:
             yield folder
         return
     tries = os.path.join(os.path.dirname(task.receipts), "tries")

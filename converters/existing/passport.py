@@ -35,6 +35,8 @@ _TERMS = (
     *("key", "md5", "parentField", "path", "readLines", "recordSet", "references", "regex", "repeated", "replace"),
     *("samplingRate", "sdVersion", "separator", "source", "subField", "transform", "unArchive", "value"),
 )
+# Control characters, surrogates, marks that change the direction of text, and what no text has.
+_UNSEEN = re.compile("[\x00-\x1f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 _CROISSANT = "http://mlcommons.org/croissant/"
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
@@ -119,6 +121,19 @@ def card(
     for file in (os.path.join(directory, name) for name in BESIDE):
         if os.path.lexists(file) and not replace:
             raise OutputExistsError(file, "exists already", f"move it away, or give {argument('replace', True)}")
+    files = _described_files(directory, manifest, progress)
+    described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
+    # Half a surrogate pair in a class name becomes \ud800, as JSON spells it.
+    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode(errors="backslashreplace"))
+    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode(errors="backslashreplace"))
+    given = {"license": about.license, "url": about.url, "creators": about.creators or about.organizations}
+    return [name for name, value in {**given, "published": about.published}.items() if not value]
+
+
+def _described_files(
+    directory: str, manifest: Manifest, progress: Callable[[int], object]
+) -> dict[str, tuple[int, str]]:
+    """Name -> bytes and SHA-256 of the manifest and the shards. Raises IntegrityError for other bytes."""
     expected: dict[str, FileInfo | None] = {MANIFEST: None}
     for name in in_usual_order(manifest.splits):
         split = manifest.splits[name]
@@ -131,12 +146,7 @@ def card(
             raise IntegrityError(path, problem, "`shardfeed verify DIR` names all damage")
         files[name] = found.size, digest.hexdigest()
         progress(found.size)
-    described = json.dumps(_croissant(manifest, about, files), indent=1, ensure_ascii=False)
-    # Half a surrogate pair in a class name becomes \ud800, as JSON spells it.
-    write_file(os.path.join(directory, CROISSANT), f"{described}\n".encode(errors="backslashreplace"))
-    write_file(os.path.join(directory, CARD), "\n".join(_readme(manifest, about)).encode(errors="backslashreplace"))
-    given = {"license": about.license, "url": about.url, "creators": about.creators or about.organizations}
-    return [name for name, value in {**given, "published": about.published}.items() if not value]
+    return files
 
 
 def _node(kind: str, id: str, **more: Any) -> dict[str, Any]:
@@ -215,17 +225,52 @@ def _fields(manifest: Manifest) -> Iterator[dict[str, Any]]:
 
 
 def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
-    """The lines of a dataset card. Texts in its head are JSON, which is YAML, too."""
-    schema, splits = manifest.schema, [manifest.splits[name] for name in in_usual_order(manifest.splits)]
-    title, total = about.title or manifest.name, sum(split.records for split in splits)
-    yield from ("---", f"pretty_name: {_quoted(title)}")
-    if _is_url(about.license):
-        yield from ("license: other", "license_name: other", f"license_link: {_quoted(about.license or '')}")
-    elif about.license and re.fullmatch(r"[\w.+-]+", about.license, re.ASCII):
-        yield f"license: {json.dumps(about.license.lower())}"
-    elif about.license:  # the Hub refuses other characters
-        name = re.sub(r"[^a-z0-9.]+", "-", about.license.lower()).strip("-")
-        yield from ("license: other", f"license_name: {json.dumps(name or 'other')}")
+    """The lines of a dataset card. What is not of this package passes `_plain` or `_quoted`, or is Markdown by rule."""
+    splits, title = [manifest.splits[name] for name in in_usual_order(manifest.splits)], about.title or manifest.name
+    yield from _head(manifest, about, title)
+    yield from (f"# {_plain(title)}", "", *([about.description, ""] if about.description else []))
+    yield from (f"{_counts(manifest)}, {size_text(sum(split.size for split in splits))}.", "")
+    yield from _table(["split", "images", "bytes"], [[split.name, split.records, split.size] for split in splits])
+    for key in manifest.schema.class_names:
+        yield from _class_table(manifest, key)
+    if manifest.rejected:
+        codes = ", ".join(f"{count:,} {_plain(code)}" for code, count in manifest.rejected.items())
+        yield from (f"Left out in the conversion, as they could not be used: {codes}.", "")
+    yield from _facts(about)
+
+
+def _head(manifest: Manifest, about: CardOptions, title: str) -> Iterator[str]:
+    """The lines of the card's head, in YAML. Its texts are JSON, which is YAML, too."""
+    yield from ("---", f"pretty_name: {_quoted(title)}", *_license_lines(about.license))
+    yield f"task_categories: {json.dumps(_tasks(manifest))}"
+    total = sum(split.records for split in manifest.splits.values())
+    upper = max(3, len(str(total)))  # digits; the Hub's categories are 10K<n<100K, 100K<n<1M, ...
+    low, high = (f"{10 ** (digits % 3)}{'_KMBT'[digits // 3]}" for digits in (upper - 1, upper))
+    yield f"size_categories: [{json.dumps(f'{low}<n<{high}' if total >= 1000 else 'n<1K')}]"
+    yield "tags: [shardfeed]"
+    if manifest.format in _LOADED:
+        yield from ("configs:", "- config_name: default", "  data_files:")
+        for name in in_usual_order(manifest.splits):
+            if len(manifest.splits[name].shards):
+                yield from (f'  - split: "{name}"', f'    path: "data/{name}-*"')  # YAML's no is false
+    yield from ("---", "")
+
+
+def _license_lines(license: str | None) -> list[str]:
+    """The license as the Hub takes it: a name that it may know, or `other` and a link, or a name."""
+    if not license:
+        return []
+    if _is_url(license):
+        return ["license: other", "license_name: other", f"license_link: {_quoted(license)}"]
+    if re.fullmatch(r"[\w.+-]+", license, re.ASCII):
+        return [f"license: {json.dumps(license.lower())}"]
+    name = re.sub(r"[^a-z0-9.]+", "-", license.lower()).strip("-")  # the Hub refuses other characters
+    return ["license: other", f"license_name: {json.dumps(name or 'other')}"]
+
+
+def _tasks(manifest: Manifest) -> list[str]:
+    """The Hub's names of the tasks that the dataset is for."""
+    schema = manifest.schema
     tasks = {
         "image-classification": schema.key(LABEL) in schema.class_names,
         "object-detection": any(schema.kind(key) == "box" for key in schema.features),
@@ -233,34 +278,30 @@ def _readme(manifest: Manifest, about: CardOptions) -> Iterator[str]:
         "keypoint-detection": KEYPOINT_X in schema.features,
         "image-to-text": CAPTION in schema.features,
     }
-    yield f"task_categories: {json.dumps([task for task, has in tasks.items() if has])}"
-    upper = max(3, len(str(total)))  # digits; the Hub's categories are 10K<n<100K, 100K<n<1M, ...
-    low, high = (f"{10 ** (digits % 3)}{'_KMBT'[digits // 3]}" for digits in (upper - 1, upper))
-    yield f"size_categories: [{json.dumps(f'{low}<n<{high}' if total >= 1000 else 'n<1K')}]"
-    yield "tags: [shardfeed]"
-    if manifest.format in _LOADED:
-        yield from ("configs:", "- config_name: default", "  data_files:")
-        for split in (split for split in splits if len(split.shards)):
-            yield from (f'  - split: "{split.name}"', f'    path: "data/{split.name}-*"')  # YAML's no is false
-    yield from ("---", "", f"# {_plain(title)}", "", *([about.description, ""] if about.description else []))
-    yield from (f"{_counts(manifest)}, {size_text(sum(split.size for split in splits))}.", "")
-    yield from _table(["split", "images", "bytes"], [[split.name, split.records, split.size] for split in splits])
-    for key, names in schema.class_names.items():
-        counts = [split.class_counts.get(key, [0] * len(names)) for split in splits]
-        rows = [[name, *(of_split[label] for of_split in counts)] for label, name in enumerate(names)]
-        yield from (f"## Classes of {key}: {len(names)}", "")
-        yield from _table(["class", *(split.name for split in splits)], rows[:_MOST_CLASSES])
-        if len(rows) > _MOST_CLASSES:
-            yield from (f"{CROISSANT} has all of them.", "")
-    if manifest.rejected:
-        codes = ", ".join(f"{count:,} {code}" for code, count in manifest.rejected.items())
-        yield from (f"Left out in the conversion, as they could not be used: {codes}.", "")
+    return [task for task, has in tasks.items() if has]
+
+
+def _class_table(manifest: Manifest, key: str) -> Iterator[str]:
+    """The lines of the table of a feature's classes: of each its number of values in each split."""
+    names = manifest.schema.class_names[key]
+    splits = [manifest.splits[name] for name in in_usual_order(manifest.splits)]
+    counts = [split.class_counts.get(key, ()) for split in splits]  # of fewer classes in a damaged manifest
+    rows = [[name, *(of_split[i] if i < len(of_split) else 0 for of_split in counts)] for i, name in enumerate(names)]
+    yield from (f"## Classes of {_plain(key)}: {len(names)}", "")
+    yield from _table(["class", *(split.name for split in splits)], rows[:_MOST_CLASSES])
+    if len(rows) > _MOST_CLASSES:
+        yield from (f"{CROISSANT} has all of them.", "")
+
+
+def _facts(about: CardOptions) -> Iterator[str]:
+    """The lines of the sections that say what no manifest knows, and how to read the dataset."""
     fence = "`" * (1 + max(2, *map(len, re.findall("`*", about.citation or ""))))
+    license = about.license or ""
     texts = {
         "Read it": ["```python", "import shardfeed", "", 'data = shardfeed.open("DIR")', "```"],
         "Sources": ["- " + "\n  ".join(source.splitlines()) for source in about.sources],
         "Made by": [f"- {_plain(name)}" for name in (*about.creators, *about.organizations)],
-        "License": [about.license if _is_url(about.license) else _plain(about.license)] if about.license else [],
+        "License": [f"<{license}>" if _is_url(license) else _plain(license)] if license else [],
         "Citation": [f"{fence}bibtex", about.citation, fence] if about.citation else [],
     }
     for heading, lines in texts.items():
@@ -280,12 +321,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[st
 def _quoted(text: str) -> str:
     """A text as JSON that is YAML, too, which refuses some characters, and takes others for the end of a line."""
     written = json.dumps(text, ensure_ascii=False)
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda one: f"\\u{ord(one[0]):04x}", written)
+    refused = r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]"
+    return re.sub(refused, lambda one: f"\\u{ord(one[0]):04x}", written)
 
 
 def _plain(text: str) -> str:
-    """A text on one line of a card, in which nothing is markup."""
-    escaped = re.sub(r"[\\|`*_<>\[\]&~$]", r"\\\g<0>", " ".join(text.split()))
+    """A text on one line of a card, in which nothing is markup, and no character hides or turns others."""
+    line = _UNSEEN.sub("\ufffd", " ".join(text.split()))
+    escaped = re.sub(r"[\\|`*_<>\[\]&~$]", r"\\\g<0>", line)
     return re.sub(r"^(\d*)([-+#.)=:])", r"\1\\\2", escaped)
 
 
@@ -296,4 +339,5 @@ def _counts(manifest: Manifest) -> str:
 
 
 def _is_url(text: str | None) -> bool:
-    return (text or "").startswith(("http://", "https://"))
+    """Whether a text is a URL and nothing else: without blanks, and signs that a link in Markdown may not have."""
+    return re.fullmatch(r"https?://[^\s<>\"\\^`{|}\x00-\x20\x7f-\x9f]+", text or "") is not None

@@ -76,7 +76,7 @@ class Members:
         self._options, self._groups, self._no_leaks = options, groups, no_leaks
         self._feature = None if groups.column is None else feature_of_groups(groups.column, schema)
         self._names = schema.class_names.get(self._feature or "", ())
-        self._pattern = None if groups.pattern is None else groups.compiled
+        self._pattern = None if groups.pattern is None else groups.compiled()
         self._shared = {"column": bytearray(), "pattern": bytearray()}
         self._hashes = bytearray() if no_leaks or groups.duplicates else None
         self._stored: dict[str, int] = {}  # records by split

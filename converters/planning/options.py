@@ -1,7 +1,6 @@
 """All options that change the bytes of a dataset."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -9,13 +8,14 @@ from typing import Annotated, Any, Literal
 from shardfeed.annotations import OBJECT_AREA
 from shardfeed.converters.images.options import ImageOptions
 from shardfeed.converters.planning.append_target import AppendTarget
+from shardfeed.converters.sources.files.name_patterns import NamePattern
 from shardfeed.converters.sources.source import Source, info_of
 from shardfeed.declared import Range, Typed, assignments, checked
 from shardfeed.errors import UsageError, argument, escape, shown
 from shardfeed.formats.registry import FORMATS, NATIVE, NATIVE_NAME, Format
 from shardfeed.naming import check_split_name
 from shardfeed.schema import RESTARTS, Schema, image_features
-from shardfeed.text import byte_size, compiled_pattern, in_usual_order, typed_number
+from shardfeed.text import byte_size, in_usual_order, typed_number
 
 Out = Annotated[str | os.PathLike[str], Typed("dataset to create: a directory, or a URL such as s3://bucket/name")]
 ShardCount = Annotated[int, Range(1, 99_999)]
@@ -112,14 +112,13 @@ class Groups:
     duplicates: bool = False
 
     def __post_init__(self) -> None:
-        if self.pattern is not None and "group" not in self.compiled.groupindex:
-            problem = f"{self.pattern!r} has no group 'group'"
-            raise UsageError("group_pattern", problem, "write it like '(?P<group>[^_]+)_.*', or roboflow")
+        if self.pattern is not None:
+            self.compiled()
 
-    @property
-    def compiled(self) -> re.Pattern[str]:
+    def compiled(self) -> NamePattern:
         """The pattern. Raises UsageError for one that is not valid."""
-        return compiled_pattern("group_pattern", _ROBOFLOW if self.pattern == "roboflow" else self.pattern or "")
+        pattern = _ROBOFLOW if self.pattern == "roboflow" else self.pattern or ""
+        return NamePattern("group_pattern", pattern, needs="group", example="'(?P<group>[^_]+)_.*', or roboflow")
 
     def __bool__(self) -> bool:
         return bool(self.to_json())

@@ -192,10 +192,11 @@ def load_receipt(path: str) -> Receipt | None:
 
 def read_receipt(content: bytes) -> Receipt | None:
     """The receipt in the content of a file, with its columns in memory; None if it is damaged."""
-    with tempfile.NamedTemporaryFile(prefix="shardfeed-receipt-") as file:
+    # Without a name in any folder: nothing of it is left if this process is killed.
+    with tempfile.TemporaryFile() as file:
         file.write(content)
         file.flush()
-        receipt = load_receipt(file.name)
+        receipt = load_receipt(f"/proc/self/fd/{file.fileno()}")
         return receipt and replace(receipt, columns=dict(receipt.columns))
 
 

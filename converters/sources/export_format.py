@@ -329,6 +329,9 @@ def _typed(key: str, value: Any) -> list[str]:
     return list(value) if isinstance(value, list) else [str(value)]
 
 
+_FORMULA_SIGNS = ("=", "@", "\t", "\r", "\n")  # as OWASP lists them; "+" and "-" only where no number follows
+
+
 class RestoredPart(NamedTuple):
     """Values that a conversion of the export restores: `features` of each image, and its objects if `objects`.
 
@@ -402,6 +405,13 @@ class ExportFormat:
         """Write a text file, such as a class list, one per line in label order."""
         self._tree.write(file.encode(), "".join(f"{line}\n" for line in lines).encode(), file)
 
+    def note_formulas(self, rows: int) -> None:
+        """Note how many rows of a table have a text that a spreadsheet evaluates: a sign before it would change it."""
+        if rows:
+            texts = "1 row has a text" if rows == 1 else f"{rows:,} rows have texts"
+            how = "evaluates as a formula, as it is: import the table with all columns as text"
+            self.notes.append(f"{texts} that a spreadsheet {how}")
+
     def is_twin(self, text: str, item: ExportRecord) -> bool:
         """Whether an earlier object of the image is the same in this format, which would merge them: it is left out.
 
@@ -414,6 +424,17 @@ class ExportFormat:
             raise self._losses.duplicates_error(item.where)
         self.items.left_out.update(["twins"])
         return True
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet evaluates the text of a cell instead of showing it. A number is none."""
+    if not cell.startswith(("+", "-")):
+        return cell.startswith(_FORMULA_SIGNS)
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def image_name(item: ExportRecord) -> bytes:

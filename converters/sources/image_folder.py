@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from shardfeed.converters.sources.files.listing import (
     top_folders,
     usual_split,
 )
+from shardfeed.converters.sources.files.name_patterns import NamePattern
 from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import LabelOptions
@@ -47,7 +49,7 @@ from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.schema import LABEL
-from shardfeed.text import compiled_pattern, counted, some
+from shardfeed.text import counted, some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last
 # part has a letter: in `cat_2020_01.jpg` it is unclear whether 2020 belongs to the class.
@@ -88,7 +90,7 @@ class FileNames(ListedSource):
         follow_links: bool = False,
     ) -> None:
         given = class_list(class_names)
-        asked = None if pattern is None else _compile(pattern)
+        asked = None if pattern is None else _given(pattern)
         files = some_files(root, include=include, exclude=exclude, follow_links=follow_links)
         if asked is None and given is None:
             refuse_other_layouts(files)
@@ -118,14 +120,15 @@ class _Matches:
     `texts`, `splits`: the label and the split of each in `kept`; without splits if names have none.
     """
 
-    def __init__(self, listing: Listing, pattern: re.Pattern[str]) -> None:
+    def __init__(self, listing: Listing, pattern: re.Pattern[str] | NamePattern) -> None:
         self.listing, self.kept, self.strays = listing, array("q"), list[bytes]()
         self.texts, self.splits = Codes(), Codes()
         whole, says_split = "/" in pattern.pattern, "split" in pattern.groupindex
         folders = {} if says_split else folder_splits(listing)
         for i, key in enumerate(listing):
             match = _fit(pattern, key, whole)
-            split = match and match["split"] if says_split else folders.get(key.partition(b"/")[0])
+            said = match["split"] if match and says_split else None
+            split = said if says_split else folders.get(key.partition(b"/")[0])
             if not match or not match["label"] or (not split and (says_split or folders)):
                 self.strays.append(key)
                 continue
@@ -151,16 +154,13 @@ class _Matches:
         return Splits.coded(named, self.splits.codes) if named else None
 
 
-def _fit(pattern: re.Pattern[str], key: bytes, whole: bool) -> re.Match[str] | None:
+def _given(pattern: str) -> NamePattern:
+    return NamePattern("pattern", pattern, needs="label", example=repr(_EXAMPLE))
+
+
+def _fit(pattern: re.Pattern[str] | NamePattern, key: bytes, whole: bool) -> Mapping[str, Any] | re.Match[str] | None:
     name = key if whole else key.rpartition(b"/")[2]
     return pattern.fullmatch(name.decode("utf-8", "surrogateescape"))
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    compiled = compiled_pattern("pattern", pattern)
-    if "label" not in compiled.groupindex:
-        raise UsageError("pattern", f"{pattern!r} has no group 'label'", f"write it like {_EXAMPLE!r}")
-    return compiled
 
 
 def _usual_pattern(listing: Listing, others: SkippedFiles) -> re.Pattern[str]:

@@ -11,7 +11,6 @@ import fcntl
 import os
 import signal
 import socket
-import stat
 import sys
 import threading
 import time
@@ -54,6 +53,7 @@ from shardfeed.storage import outage
 from shardfeed.storage.address import located
 from shardfeed.storage.local import open_own
 from shardfeed.storage.own_files import remove_created
+from shardfeed.storage.temporary import remove_abandoned
 from shardfeed.text import size_text
 
 LOCK = "fetcher.lock"
@@ -228,33 +228,6 @@ def _check_holes(directory: str) -> None:
         raise StorageError(directory, problem, "use a directory on ext4, XFS, Btrfs or in /dev/shm") from error
 
 
-def _locked(path: str) -> int:
-    """Lock a file, and return its descriptor. Raises OSError if it is missing, or locked by a process that lives."""
-    file = open_own(path, os.O_RDWR)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(file)
-        raise
-    return file
-
-
-def _remove_leftovers(directory: str) -> None:
-    """Remove the temporary directories of this user whose fetcher was killed together with all its readers."""
-    parent = os.path.dirname(directory)
-    for name in os.listdir(parent):
-        path, held = os.path.join(parent, name), []
-        if path != directory and name.startswith(temporary_prefix()):
-            with suppress(OSError):  # in use, or removed meanwhile
-                if not stat.S_ISDIR((state := os.lstat(path)).st_mode) or state.st_uid != os.getuid():
-                    continue
-                held += [_locked(os.path.join(path, LOCK))]
-                held += [_locked(os.path.join(path, CLIENTS))]
-                _remove(path)
-        for file in held:
-            os.close(file)
-
-
 def _remove(directory: str) -> None:
     """Remove what fetchers have created in an unused directory, whose lock is held, and then itself if it is empty."""
     with suppress(OSError):
@@ -300,7 +273,8 @@ def main(directory: str, limit: int) -> int:
     _remove_message()  # of a fetcher that was killed
     fetcher = _Fetcher(directory, limit)
     if fetcher.temporary:
-        _remove_leftovers(directory)
+        # Those whose fetcher was killed together with all its readers.
+        remove_abandoned(os.path.dirname(directory), temporary_prefix(), [LOCK, CLIENTS], _remove, spare=directory)
     server = socket.socket(socket.AF_UNIX)
     with suppress(FileNotFoundError):
         os.unlink(SOCKET)  # of a fetcher that was killed

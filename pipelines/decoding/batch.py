@@ -5,6 +5,7 @@ image.
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
@@ -115,6 +116,16 @@ class BatchDecoder:
         made = copy(self)
         made._crop, made._compiled = crop, self._compiled and compiled_decoder(crop, self.keys, self._like_cuda)
         return made
+
+    def start(self) -> None:
+        """Start the threads now, not with the first batch.
+
+        Python counts the thread that starts another as one of its own, for ever if it is a library's.
+        """
+        if self._pool is not None:
+            all_started = threading.Barrier(self._threads)
+            for _ in range(self._threads):  # while each of them waits, the pool starts another
+                self._pool.submit(all_started.wait)
 
     def close(self) -> None:
         """Have the threads end. Other threads may still call: they then decode themselves."""

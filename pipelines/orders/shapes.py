@@ -15,6 +15,7 @@ from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder
 
 _LEFT, _BATCHES, _SHAPE = range(10, 13)  # purposes of a key, as in `order`
 
+_MOST_SIDES = 65_535  # a step of 1 in the largest square JPEG
 Side = Annotated[int, Range(1, 65_535)]  # pixels: at most those of the largest JPEG
 Shape = tuple[Side, Side]  # height and width in pixels
 
@@ -30,12 +31,15 @@ def shapes_of_area(area: Count, *, step: Count = 64, ratios: tuple[float, float]
         step: height and width are multiples of it.
         ratios: least and greatest width over height.
 
-    Raises UsageError if there is no such shape.
+    Raises UsageError if there is no such shape, or `step` is too small for the area.
 
     Example:
         shapes_of_area(512 * 512, step=128)  # [(640, 384), (512, 512), (384, 640)]
     """
     least, most = ratios
+    if math.isqrt(area) // step > _MOST_SIDES:
+        problem = f"got {area} pixels, whose square root is more than {_MOST_SIDES:,} times the step of {step}"
+        raise UsageError("step", problem, f"use a step of at least {-(-math.isqrt(area) // _MOST_SIDES)}")
     found: dict[float, Shape] = {}
     for side in range(step, math.isqrt(area) + 1, step):
         other = area // side // step * step

@@ -205,7 +205,7 @@ def assemble_batches(
     batches = batches.prefetch(_PREFETCHED).with_options(
         data_options(parallelism + (on_host.waiting if on_host else 0))
     )
-    # TensorFlow never frees the reading function, nor the objects that it refers to.
+    # An iterator in C++ may keep the reading function, and so the samples, for longer.
     weakref.finalize(batches, close_clients, samples).atexit = False
     return batches
 

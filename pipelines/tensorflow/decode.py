@@ -28,7 +28,7 @@ from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.formats.jpeg_markers import SIGNATURE, is_whole
 from shardfeed.pipelines.decoding.pixels import MARGIN, PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.samples import Samples, named, where_found
-from shardfeed.readers.tensorflow.indexed import call_from_tensorflow
+from shardfeed.readers.tensorflow.indexed import call_from_tensorflow, python_call
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, WIDTH
 
 # From an image's (height, width), int32 [2], to the window to cut, int32 [4] (top, left, height, width), and the
@@ -175,19 +175,21 @@ def image_checker(samples: Samples) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor
     that names the record if its image is neither, nor readable by Pillow.
     """
 
-    def look(record: bytes, encoded: bytes) -> np.ndarray:
+    def look(record: bytes, encoded: bytes) -> tuple[np.ndarray]:
         with call_from_tensorflow() as ending:
             if ending:
-                return np.array(encoded, object)
+                return (np.array(encoded, object),)
             try:
-                return np.array(as_jpeg_or_png(encoded), object)
+                return (np.array(as_jpeg_or_png(encoded), object),)
             except IntegrityError as error:
                 place = where_found(samples, record) + named(record)
                 raise RecordError(place, error.problem, error.remedy) from None
 
+    call_python = python_call(look, [tf.string])
+
     def checked_image(record: tf.Tensor, encoded: tf.Tensor, form: tf.Tensor | None) -> tf.Tensor:
         def seen() -> tf.Tensor:
-            return tf.ensure_shape(tf.numpy_function(look, [record, encoded], tf.string), [])
+            return tf.ensure_shape(call_python(record, encoded)[0], [])
 
         if form is None or "raw" not in samples.formats:
             return seen()

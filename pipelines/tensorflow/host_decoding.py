@@ -99,6 +99,7 @@ class HostImages:
         # More threads than cores would only wait for the interpreter's lock: 16 on 2 cores made 0.7 times the images.
         threads = min(parallelism, cpu_budget())
         self._images = ImageMaker(samples, crop, threads=threads, dtype=self._dtype)
+        self._images.start()  # not by TensorFlow's threads; they end with the last dataset and iterator
         self.keys = self._images.keys
 
     def finish(

@@ -5,7 +5,8 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -100,6 +101,59 @@ def indexed_records(chunks: tf.data.Dataset, read: ReadChunk, *, parallelism: in
     return python_map(chunks, read_arrays, specs, parallelism=parallelism).unbatch()
 
 
+class _CalledFunction(np.ndarray):
+    """The memory of the tensor that refers to a Python function: the function lives as long as this memory."""
+
+    function: Callable[..., tuple[Any, ...]]
+
+
+_NUMBERS = 32  # int64 of such a tensor: TensorFlow copies a captured tensor of up to 128 bytes, and so loses its memory
+_ALIGNED = 64  # bytes: at other addresses it copies as well
+_called: dict[int, "weakref.ref[_CalledFunction]"] = {}
+_next_called = itertools.count()
+
+
+def _reference(function: Callable[..., tuple[Any, ...]]) -> tf.Tensor:
+    """A tensor that refers to `function`, which is freed with the last dataset and iterator that use the tensor.
+
+    TensorFlow keeps a function given to `tf.numpy_function` for ever, with the threads and files that it refers to. A
+    tensor lives as long as datasets and iterators in C++ hold it, also those without a Python object.
+    """
+    for number, called in list(_called.items()):
+        if called() is None:
+            _called.pop(number, None)
+    memory = np.zeros(_NUMBERS * 8 + _ALIGNED, np.uint8)
+    start = -memory.ctypes.data % _ALIGNED
+    owner = memory[start : start + _NUMBERS * 8].view(np.int64).view(_CalledFunction)
+    owner[0] = number = next(_next_called)
+    owner.function = function
+    _called[number] = weakref.ref(owner)
+    with tf.init_scope(), tf.device("CPU:0"):  # a value, even while a function is being traced
+        return tf.experimental.dlpack.from_dlpack(owner.__dlpack__())
+
+
+def _call_referenced(reference: np.ndarray, *arrays: np.ndarray) -> tuple[Any, ...]:
+    called = _called[int(reference[0])]()
+    assert called is not None, "the tensor that was given keeps it alive"
+    return called.function(*arrays)
+
+
+def python_call(
+    function: Callable[..., tuple[Any, ...]], dtypes: Sequence[tf.DType]
+) -> Callable[..., tuple[tf.Tensor, ...]]:
+    """Make an operation of `function`, from arrays to a tuple of arrays, for the functions of datasets.
+
+    Unlike `tf.numpy_function`, it does not keep `function` after the datasets and iterators that call it are gone.
+    """
+    reference = _reference(function)
+
+    def call(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        made = tf.numpy_function(_call_referenced, [reference, *tensors], list(dtypes))
+        return tuple(made) if dtypes else ()  # else it is an operation
+
+    return call
+
+
 def python_map(
     dataset: tf.data.Dataset,
     function: Callable[..., tuple[np.ndarray, ...]],
@@ -110,7 +164,7 @@ def python_map(
     """Map the arrays of each element by `function`, which returns arrays of these specs; `parallelism` calls at once.
 
     An element is a tuple, or one tensor. An error that `function` raises ends the iteration; TensorFlow's error
-    includes its message. When the interpreter begins to end, the data ends.
+    includes its message. When the interpreter begins to end, the data ends. `function` is freed with the dataset.
     """
     nothing = [np.zeros([side or 0 for side in spec.shape], spec.dtype.as_numpy_dtype) for spec in specs]
 
@@ -118,9 +172,11 @@ def python_map(
         with call_from_tensorflow() as ending:
             return (False, *nothing) if ending else (True, *function(*arrays))
 
+    call_python = python_call(call, [tf.bool, *(spec.dtype for spec in specs)])
+
     @tf.autograph.experimental.do_not_convert  # nothing to convert, and AutoGraph would warn
     def mapped(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        more, *found = tf.numpy_function(call, tensors, [tf.bool, *(spec.dtype for spec in specs)])
+        more, *found = call_python(*tensors)
         for tensor, spec in zip((more, *found), (tf.TensorSpec([], tf.bool), *specs), strict=True):
             tensor.set_shape(spec.shape)
         return more, *found
@@ -136,13 +192,15 @@ def iteration_number() -> tf.data.Dataset:
     """One number, int64 []: 0 in the first iteration of this dataset object, 1 in the next, and so on."""
     begun = itertools.count()
 
-    def next_number() -> np.int64:
+    def next_number() -> tuple[np.int64]:
         with call_from_tensorflow():
-            return np.int64(next(begun))
+            return (np.int64(next(begun)),)
+
+    call_python = python_call(next_number, [tf.int64])
 
     @tf.autograph.experimental.do_not_convert
     def number(_: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.numpy_function(next_number, [], tf.int64), [])
+        return tf.ensure_shape(call_python()[0], [])
 
     return tf.data.Dataset.range(1).map(number)
 

@@ -30,6 +30,8 @@ from shardfeed.storage.checksum import extend_crc32c, replaced_crc32c
 
 TEMPORARY = ".partial"  # suffix of a file that is being written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)  # of the process, and of the whole machine
+USUAL_DESCRIPTORS = 1024  # that a process may have
 # A different file system, one without links, a file of another user, or a file with the maximum number of links.
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -73,6 +75,8 @@ def storage_error(path: str | bytes, verb: str, error: OSError) -> StorageError:
         with suppress(OSError):
             free = free_space(os.path.dirname(os.path.abspath(os.fsdecode(path))))
             remedy = f"{free_text(free)}: make room, then {remedy}"
+    if error.errno == errno.EMFILE:
+        remedy = f"allow more open files, with `ulimit -n {USUAL_DESCRIPTORS}`, and {remedy}"
     return StorageError(path, f"cannot {verb}: {os.strerror(error.errno or 0)} ({name})", remedy, error.errno)
 
 

@@ -7,6 +7,7 @@ has buckets and web servers, `address.py` finds the one of a URL. Writing is in 
 import errno
 import os
 import re
+import resource
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from shardfeed.errors import StorageError, UsageError, escape
 from shardfeed.storage.checksum import crc32c, extend_crc32c
-from shardfeed.storage.local import disk_errors
+from shardfeed.storage.local import NO_DESCRIPTOR, disk_errors, storage_error
 from shardfeed.text import size_text
 
 # Bytes of records read by one request: more than a block of 8 MB, the default in a bucket, even if its records are
@@ -168,7 +169,12 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                raise storage_error(path, "open", error) from error
+            raise
         state = os.fstat(self._fd)
         self.size = state.st_size
         self.version: Hashable = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
@@ -193,14 +199,22 @@ class LocalFile:
             close(self._fd)
 
 
+_MOST_OPEN = 128  # of the 1024 descriptors that a process may usually have
+
+
 class LocalStorage:
     """The local disk, and mounted file systems."""
 
-    most_open = 128  # a process may usually have 1024 descriptors
     survives_fork = True
 
     def __repr__(self) -> str:  # in `help`, as a default
         return "LocalStorage()"
+
+    @property
+    def most_open(self) -> int:
+        """An eighth of the descriptors that this process may have: other splits, frameworks and pipes need some."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return max(1, min(_MOST_OPEN, limit // 8)) if limit != resource.RLIM_INFINITY else _MOST_OPEN
 
     def entries(self, directory: str) -> list[Entry]:
         with os.scandir(directory) as entries:

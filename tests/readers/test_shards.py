@@ -3,7 +3,10 @@
 import gc
 import os
 import pickle
+import re
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,11 +14,14 @@ import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.converters import ImageFolder, convert
 from shardfeed.errors import IntegrityError, RecordError
 from shardfeed.pipelines import cached
 from shardfeed.readers import Dataset
 from shardfeed.readers.shards import Shards, read_view
 from shardfeed.storage.storage import LOCAL, Entry, LocalStorage, OpenFile
+
+LOADERS = ("torch", "tensorflow")  # the slow ones
 
 
 class Counting(LocalStorage):
@@ -181,3 +187,48 @@ def test_a_cut_shard_names_the_record(flowers: Dataset, tmp_path: Path) -> None:
     for places in (np.array([last]), np.arange(last - 3, last + 1)):
         with pytest.raises(RecordError, match=rf"{path.name}, record {last}, offset \d+: "):
             of_train.payloads(places)
+
+
+FEW = """
+import os, resource, sys
+import shardfeed
+from shardfeed.errors import StorageError
+
+train = shardfeed.open(sys.argv[1])["train"]
+loaders = {
+    "array": lambda: shardfeed.array_batches(train, batch_size=8, image_size=16),
+    "torch": lambda: shardfeed.torch_loader(train, batch_size=8, image_size=16, workers=0),
+    "tensorflow": lambda: shardfeed.train_batches(train, batch_size=8, image_size=16),
+    "none left": lambda: shardfeed.array_batches(train, batch_size=8, image_size=16),
+}
+expected = sum(1 for _ in loaders[sys.argv[2]]())  # which loads all modules
+train = shardfeed.open(sys.argv[1])["train"]
+limit = max(map(int, os.listdir("/proc/self/fd"))) + 12
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+batches = loaders[sys.argv[2]]()
+held = []
+while sys.argv[2] == "none left":
+    try:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        break
+try:
+    assert sum(1 for _ in batches) == expected
+    print("all read")
+except StorageError as error:
+    for descriptor in held:
+        os.close(descriptor)
+    print(error)
+"""
+
+
+@pytest.mark.promise(77)
+@pytest.mark.parametrize("loader", ["array", "none left", *(pytest.param(n, marks=pytest.mark.long) for n in LOADERS)])
+def test_a_loader_reads_more_shards_than_it_has_descriptors(flowers_folder: Path, tmp_path: Path, loader: str) -> None:
+    convert(ImageFolder(flowers_folder), tmp_path / "data", shards=40)
+    done = subprocess.run(
+        [sys.executable, "-c", FEW, str(tmp_path / "data"), loader], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = "Too many open files .*ulimit -n" if loader == "none left" else "all read"
+    assert re.search(said, done.stdout), done.stdout

@@ -7,7 +7,6 @@ the changed and the unchanged images in turn.
 import io
 import os
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +27,7 @@ from shardfeed.free_space import room_in
 from shardfeed.pipelines import Cache, cached
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, WIDTH
+from shardfeed.storage.temporary import TemporaryFolder
 from shardfeed.text import number, size_text
 from shardfeed.tools.bench.running import OutOfTimeError, Running, start
 from shardfeed.tools.bench.stages import Workload
@@ -187,7 +187,7 @@ def measure_changes(
     found: list[dict[str, Any]] = []
     not_tried: list[dict[str, str]] = []
     base: Running | None = None
-    with tempfile.TemporaryDirectory(prefix="shardfeed-bench-") as directory:
+    with TemporaryFolder("bench") as directory:
         for n, change in enumerate(possible_changes(work, typical)):
             times = None
             if sample is None:

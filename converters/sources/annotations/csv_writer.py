@@ -16,6 +16,7 @@ from shardfeed.converters.sources.export_format import (
     ReconvertCommand,
     RestoredPart,
     image_name,
+    is_formula,
     name_of,
     number_text,
     object_keys,
@@ -36,6 +37,7 @@ class CsvFormat(ExportFormat):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
     NAME: ClassVar[str] = "csv"
+    _formulas = 0  # rows with a text that a spreadsheet evaluates
     NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
     def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
@@ -141,12 +143,14 @@ class CsvFormat(ExportFormat):
             self._tables[table] = self._tree.stream(f"{table}.csv".encode())
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(cells)
+        self._formulas += any(isinstance(cell, str) and is_formula(cell) for cell in cells)
         self._tables[table].write(text.getvalue().encode())
 
     def finish(self) -> list[ReconvertCommand]:
         """The tables, and lists of classes."""
         for lines in self._tables.values():
             lines.close()
+        self.note_formulas(self._formulas)
         again = []
         if "labels" in self._tables:
             again.append(self._of_labels())

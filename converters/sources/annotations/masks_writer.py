@@ -17,6 +17,7 @@ from shardfeed.converters.sources.export_format import (
     ReconvertCommand,
     RestoredPart,
     image_name,
+    is_formula,
     stem,
 )
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS
@@ -71,6 +72,7 @@ class MasksFormat(ExportFormat):
     def finish(self) -> list[ReconvertCommand]:
         """Write the table of the classes and their list."""
         self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
+        self.note_formulas(sum(map(is_formula, self._raster.class_names)))
         self.write_lines("classes.txt", self._raster.class_names)
         options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
         options |= {} if self._inside else {"images": "images"}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -114,36 +114,61 @@ def _compiled(option: str, glob: str) -> re.Pattern[str]:
 
 
 def _expression(glob: str) -> str:
-    """Return a regular expression for matching paths, and for all paths in matching folders."""
-    rooted, folders_only = "/" in glob[:-1], glob.endswith("/")
+    """Return a regular expression for matching paths, and for all paths in matching folders.
+
+    Names between two `**` are matched at the first folder where they fit, and the parts of a name at the first place:
+    later ones are never better. So the parts are atomic, and the time is no power of the number of stars.
+    """
+    anywhere, folders_only = "/" not in glob[:-1], glob.endswith("/")
     parts = glob.removeprefix("./").strip("/").split("/")
-    written = "" if rooted else "(?:.*/)?"
-    for i, part in enumerate(parts):
-        last = i == len(parts) - 1
-        if part == "**":
-            written += ".*" if last else "(?:.*/)?"
-        else:
-            written += _name(part) + ("" if last else "/")
-    return written + ("/.*" if folders_only else "(?:/.*)?")
+    runs = [(is_deep, list(names)) for is_deep, names in groupby(parts, "**".__eq__)]
+    written = ""
+    for i, (is_deep, names) in enumerate(runs):
+        if is_deep:
+            anywhere = True
+            continue
+        ends = r"(?=/|\Z)" if i == len(runs) - 1 and not folders_only else "/"
+        before = "(?:[^/]*/)*?" if anywhere else ""
+        written += f"(?>{before}{'/'.join(map(_name, names))}{ends})"
+        anywhere = False
+    if runs[-1][0]:
+        written += ".*/" if folders_only else ""
+        return written + ".*"
+    return written + (".*" if folders_only else "(?:/.*)?")
 
 
 def _name(glob: str) -> str:
     """The regular expression of a pattern of one name."""
-    written, at = "", 0
+    first, *parts = _between_stars(glob)
+    if not parts:
+        return first
+    *middle, last = parts
+    found = "".join(f"(?>[^/]*?{part})" for part in middle if part)
+    return rf"{first}{found}(?>[^/]*{last}(?=/|\Z))"
+
+
+def _between_stars(glob: str) -> list[str]:
+    """The regular expressions of the parts of a name's pattern between its stars, which may be empty."""
+    parts, at = [""], 0
     while at < len(glob):
         char, at = glob[at], at + 1
         end = glob.find("]", at + 1 + (glob[at : at + 1] == "!")) if char == "[" else -1
         if char == "*":
-            written += "[^/]*"
+            parts.append("")
         elif char == "?":
-            written += "[^/]"
+            parts[-1] += "[^/]"
         elif end > 0:
-            chosen, at = glob[at:end], end + 1
-            ranges = re.sub(r"([\\^\[\]&~|])", r"\\\1", chosen.removeprefix("!"))
-            written += f"(?!/)[{'^' if chosen.startswith('!') else ''}{ranges}]"
+            parts[-1] += _one_of(glob[at:end])
+            at = end + 1
         else:
-            written += re.escape(char)
-    return written
+            parts[-1] += re.escape(char)
+    return parts
+
+
+def _one_of(chosen: str) -> str:
+    """The regular expression of what is between brackets."""
+    ranges = re.sub(r"([\\^\[\]&~|])", r"\\\1", chosen.removeprefix("!"))
+    return f"(?!/)[{'^' if chosen.startswith('!') else ''}{ranges}]"
 
 
 def is_hidden(name: bytes) -> bool:

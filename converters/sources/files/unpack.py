@@ -1,15 +1,13 @@
 """Decompress files, and unpack archives, into a temporary folder: samples are read in any order, streams are not.
 
 One pass, a megabyte at a time. The folder is below the one that TMPDIR names; it is removed with the source, or when
-its process ends. The ratio to the stored bytes and the free space are looked at while it grows.
+its process ends; if that was killed, by the next process that makes one. The ratio to the stored bytes and the free
+space are looked at while it grows.
 """
 
 import bz2
 import lzma
 import os
-import shutil
-import tempfile
-import weakref
 import zlib
 from collections.abc import Iterator
 from typing import IO, Any
@@ -17,9 +15,8 @@ from typing import IO, Any
 from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.errors import StorageError, UsageError, needing_extra
 from shardfeed.free_space import room_in
-from shardfeed.storage.local import storage_error
+from shardfeed.storage.temporary import TemporaryFolder
 
-PREFIX = "shardfeed-unpacked-"  # of temporary folders, followed by the number of their process
 _WINDOW = 1 << 20
 _GZIP_OR_ZLIB = 47  # zlib's window bits: 15, and find out which of the two it is
 _ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
@@ -37,24 +34,21 @@ class Unpacked:
         self.folder = ""
         self.files, self.size = 0, 0
         self._next_look = 0
-        self._finalizer: weakref.finalize[..., Unpacked] | None = None
+        self._owned: TemporaryFolder | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_finalizer": None}  # a copy elsewhere reads the files, and does not remove them
+        return self.__dict__ | {"_owned": None}  # a copy elsewhere reads the files, and does not remove them
 
     def remove(self) -> None:
         """Remove the folder now, not with this object."""
-        if self._finalizer is not None:
-            self._finalizer()
+        if self._owned is not None:
+            self._owned.remove()
 
     def made(self) -> str:
         """The folder."""
         if not self.folder:
-            try:
-                self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
-            except OSError as error:
-                raise storage_error(tempfile.gettempdir(), "make a folder in", error) from error
-            self._finalizer = weakref.finalize(self, _remove, self.folder, os.getpid())
+            self._owned = TemporaryFolder("unpacked")
+            self.folder = self._owned.path
         return self.folder
 
     def new(self, source: str, name: str = "") -> "UnpackedFile":
@@ -120,11 +114,6 @@ class UnpackedFile:
     def _refused(self, error: OSError) -> StorageError:
         problem = f"cannot unpack {self._source}: {error.strerror} (errno {error.errno})"
         return StorageError(self.path, problem, _MORE_ROOM, error.errno)
-
-
-def _remove(folder: str, process: int) -> None:
-    if os.getpid() == process:  # not in a worker, which inherits this
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class DamagedStreamError(Exception):

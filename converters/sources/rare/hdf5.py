@@ -34,6 +34,7 @@ _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
 MAX_CHUNK_BYTES = 128 << 20  # the whole chunk is read for one of its images
 MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, because its images are not in separate chunks
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
+_MOST_ROW_BYTES = 64 << 20  # of an encoded image
 _SLOW = 100  # images per chunk: reading one image decompresses this many
 # Errors of h5py for a truncated or damaged file.
 _BROKEN = (OSError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, SystemError, MemoryError)
@@ -113,6 +114,8 @@ class H5Array:
             raise UsageError(place, problem, "expected one encoded image per sample: [n]")
         if kind is not None:
             _check_lengths(place, dataset, self.file.size)
+        else:
+            _check_longest(place, named, self.dtype.itemsize)
         try:
             head = _encoded(self.values(0))[:HEAD_BYTES] if count else b""
         except RejectedError as error:
@@ -247,9 +250,18 @@ def _check_lengths(place: str, dataset: Any, size: int) -> None:
             parts.append(zlib.decompress(part) if dataset.compression else part)
     for part in parts:
         lengths = np.frombuffer(part[: len(part) // row.itemsize * row.itemsize], row)["length"]
-        if len(lengths) and lengths.max() > size:
-            problem = f"{escape(dataset.name)} has a row of {lengths.max()} bytes, in a file of {size}"
+        longest = int(lengths.max(initial=0))
+        if longest > size:
+            problem = f"{escape(dataset.name)} has a row of {longest} bytes, in a file of {size}"
             raise UsageError(place, problem, "copy the file again")
+        _check_longest(place, escape(dataset.name), longest)
+
+
+def _check_longest(place: str, named: str, size: int) -> None:
+    """Raise UsageError for a row of more bytes than HDF5 can give in bounded memory: it takes five times as much."""
+    if size > _MOST_ROW_BYTES:
+        problem = f"{named} has a row of {size_text(size)}, expected {size_text(_MOST_ROW_BYTES)} at most"
+        raise UsageError(place, problem, "save such images as files")
 
 
 def _check_filters(place: str, dataset: Any) -> None:

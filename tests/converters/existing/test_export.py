@@ -1,5 +1,6 @@
 """Refusals, renamed files, left-out columns and messages of an export; no half-written output is ever visible."""
 
+import csv
 import errno
 import json
 import os
@@ -20,9 +21,20 @@ from reconverted_export import converted_again, records
 
 import shardfeed
 from shardfeed.annotations import BOX, OBJECT_LABEL, XMIN
-from shardfeed.converters import ImageFolder, LabelOptions, Sample, adopt, convert, export, open_source, survey
+from shardfeed.converters import (
+    ImageFolder,
+    LabelOptions,
+    Sample,
+    adopt,
+    convert,
+    export,
+    from_dicts,
+    open_source,
+    survey,
+)
 from shardfeed.converters.existing import export_dataset as exporting
 from shardfeed.converters.planning.samples import OwnSamples
+from shardfeed.converters.sources.export_format import is_formula
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Objects
 from shardfeed.errors import BusyError, IntegrityError, OutputExistsError, RecordError, StorageError, UsageError
@@ -551,3 +563,25 @@ def test_yolo_has_the_two_splits_that_ultralytics_asks_for(tmp_path: Path) -> No
     assert lines[:2] == ['train: "images/train"', 'val: "images/train"']
     assert any("no validation split for val in data.yaml" in note for note in report.notes)
     assert list(converted_again(report, tmp_path / "again")) == ["train"]
+
+
+FORMULAS = ("=cmd|'C calc'!A0", "+1+1", "@SUM(1)", "-2+3", '=HYPERLINK("http://x","y")')
+
+
+def test_texts_that_a_spreadsheet_evaluates_are_counted_and_unchanged(tmp_path: Path) -> None:
+    names = (*FORMULAS[1:], "a")
+    image = SCENES / "images/scene_001.jpg"
+    samples = [{"key": f"{number}.jpg", "image": image, "label": name} for number, name in enumerate(names)]
+    convert(from_dicts(samples), tmp_path / "data")
+    done = export(tmp_path / "data", tmp_path / "out", "csv")
+    assert [note.partition(":")[0] for note in done.notes if "spreadsheet" in note] == [
+        "4 rows have texts that a spreadsheet evaluates as a formula, as it is"
+    ]
+    with (tmp_path / "out/labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(row["label"] for row in rows) == sorted(names)
+
+
+def test_numbers_and_usual_texts_are_no_formulas() -> None:
+    assert all(map(is_formula, (*FORMULAS, "\t=1", "\r1", "-", "- x", "+49 30")))
+    assert not any(map(is_formula, ("", "-1", "-1.5e-3", "+2", "a=b", "1-2", "cat", "nan", "-inf")))

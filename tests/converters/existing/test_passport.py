@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import yaml
 from shardfeed.converters import AnnotationOptions, CardOptions, LabelOptions, card, convert, from_dicts, open_source
 from shardfeed.converters.existing.split import reshard
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
+from shardfeed.manifest import parse_manifest
 from shardfeed.readers import Dataset, verify
 from shardfeed.tools.cli import main as command
 
@@ -228,6 +230,70 @@ def test_texts_are_what_was_given_whatever_markup_they_have(copy: Path) -> None:
     assert f'<code class="language-bibtex">{html.escape(citation)}\n</code>' in page
     assert "<p>CC *BY*</p>" in page
     assert page.count("<table>") == 2
+
+
+HOSTILE = "https://x/\n\n# injected\n<script>1</script> \u202e[a](b) `c` | *d*"
+
+
+@pytest.mark.parametrize("field", ["license", "title", "creators", "organizations", "citation", "url"])
+def test_no_field_of_the_options_makes_markup(copy: Path, field: str) -> None:
+    markdown = pytest.importorskip("markdown_it", reason="a parser of Markdown, of the extra docs")
+    many = field in ("creators", "organizations")
+    given: dict[str, Any] = {field: [HOSTILE] if many else HOSTILE}
+    card(copy, CardOptions(**given))
+    text = (copy / "README.md").read_text()
+    page = markdown.MarkdownIt("commonmark", {"html": True}).enable("table").render(text.split("---\n", 2)[2])
+    assert "<script>" not in page
+    assert "injected</h1>" not in page
+    assert "<em>" not in page
+    assert not re.search("^# injected", text, re.MULTILINE) or field == "citation"  # in a block of code
+    assert HOSTILE in json.dumps(json.loads((copy / "croissant.json").read_text()), ensure_ascii=False).replace(
+        "\\n", "\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "license", ["https://x/[a](javascript:b)", "https://x/a_b_c*d*", "http://x/<b>", "https://x y"]
+)
+def test_a_license_that_is_a_url_is_a_link_to_it(copy: Path, license: str) -> None:
+    markdown = pytest.importorskip("markdown_it", reason="a parser of Markdown, of the extra docs")
+    card(copy, CardOptions(license=license))
+    text = (copy / "README.md").read_text().split("---\n", 2)[2]
+    page = markdown.MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    shown = html.unescape(re.findall("<p>(.*)</p>", page.split("<h2>License</h2>")[1])[0])
+    assert re.sub("</?a[^>]*>", "", shown) == license
+    assert 'href="javascript' not in page
+
+
+def with_manifest(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest's content, and sign it again."""
+    path = directory / "manifest.json"
+    manifest = parse_manifest(path.read_bytes(), str(path))
+    change(vars(manifest))
+    path.write_bytes(manifest.to_bytes())
+
+
+@pytest.mark.parametrize("counts", [{}, {"image/class/label": ()}, {"image/class/label": (3,)}])
+def test_a_manifest_with_fewer_counts_than_classes_has_a_card(copy: Path, counts: dict[str, Any]) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        for split in manifest["splits"].values():
+            object.__setattr__(split, "class_counts", counts)
+
+    with_manifest(copy, change)
+    card(copy)
+    assert "## Classes of image/class/label" in (copy / "README.md").read_text()
+
+
+def test_a_manifest_makes_no_markup(copy: Path) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["name"] = HOSTILE
+        manifest["rejected"] = {HOSTILE: 3}
+
+    with_manifest(copy, change)
+    card(copy)
+    body = (copy / "README.md").read_text().split("---\n", 2)[2]
+    assert "<script>" not in body.replace("\\<", "")
+    assert not re.search("^# injected", body, re.MULTILINE)
 
 
 def test_text_that_utf_8_cannot_store_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

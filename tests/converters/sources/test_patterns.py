@@ -2,6 +2,7 @@
 
 import fnmatch
 import pickle
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -102,3 +103,29 @@ def test_a_choice() -> None:
     assert choice
     assert not Choice.of((), [])
     assert Choice.of((), []).wants(b"x")
+
+
+def fits_slowly(glob: str, key: str) -> bool:
+    """Whether an expression fits that tries all ways, for each `**` and star."""
+    rooted, folders_only = "/" in glob[:-1], glob.endswith("/")
+    names = glob.removeprefix("./").strip("/").split("/")
+    written = "" if rooted else "(?:.*/)?"
+    for i, name in enumerate(names):
+        last = i == len(names) - 1
+        signs = {"*": "[^/]*", "?": "[^/]"}
+        one = "".join(signs.get(sign, re.escape(sign)) for sign in name)
+        written += (".*" if last else "(?:.*/)?") if name == "**" else one + ("" if last else "/")
+    return re.fullmatch(written + ("/.*" if folders_only else "(?:/.*)?"), key) is not None
+
+
+@settings(max_examples=1000)
+@given(st.text("ab*?/", min_size=1, max_size=9), st.text("ab/", min_size=1, max_size=12))
+def test_a_pattern_fits_what_trying_all_ways_fits(glob: str, key: str) -> None:
+    if glob.strip("/."):
+        assert fits(glob, key) == fits_slowly(glob, key)
+
+
+@pytest.mark.parametrize("glob", ["*a" * 40 + "z", "**/" + "*a*/**/" * 40 + "z", "?*" * 60 + "/z"])
+def test_many_stars_take_no_power_of_the_time(glob: str) -> None:
+    assert not fits(glob, "a" * 200 + "!")
+    assert not fits(glob, "aaaa/" * 60 + "!")
