@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.files.listing import split_in_name, split_words_in
+from shardfeed.converters.sources.files.listing import split_in_name, split_words_in, usual_split
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import RecordError, UsageError, argument, escape
@@ -266,6 +266,8 @@ def _split_names(stems: Iterable[str], own: Collection[str] = ()) -> dict[str, s
     for stem in stems:
         found = {word for word in split_words_in(stem) if stem not in own or stem.endswith(word)}
         words[stem] = found.pop() if len(found) == 1 else stem
+    usual = {stem: usual_split(word) or word for stem, word in words.items() if stem not in own}
+    words |= usual  # `validation` for `val`, as in a conversion; file names of the contract on disk decide for `own`
     names = {stem: word if list(words.values()).count(word) == 1 else stem for stem, word in words.items()}
     fit = {stem: _fit(name) for stem, name in names.items()}
     taken: set[str] = set()
