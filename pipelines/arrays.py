@@ -31,7 +31,7 @@ from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
+from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
@@ -62,7 +62,7 @@ def array_batches(
     channels: Channels = 3,
     views: Views = None,
     seed: Seed = 0,
-    order: OrderLike | None = None,
+    order: IndexedOrderLike | None = None,
     label: str | None = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
@@ -137,9 +137,6 @@ def array_batches(
     if letterbox and (area, aspect_ratio, flip) != (None, None, True):
         raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
     order = default_order(samples, Global()) if order is None else order
-    if order == "stream" or isinstance(order, Stream):
-        problem = f"got {order!r}, an order that only TensorFlow's batches have"
-        raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
     samples, parts = _parts(samples, crop, label, features, targets)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")

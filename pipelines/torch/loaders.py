@@ -27,7 +27,7 @@ from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream, gives_sizes
+from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -64,7 +64,7 @@ def torch_loader(
     image_transform: Callable[..., Any] | None = None,
     views: Views = None,
     seed: Seed = 0,
-    order: OrderLike | None = None,
+    order: IndexedOrderLike | None = None,
     label: str | None = LABEL,
     start_step: Step | None = None,
     pad: float | None = None,
@@ -144,9 +144,6 @@ def torch_loader(
                 loss = criterion(model(images.cuda() / 255), labels.cuda())
     """
     order = default_order(samples, Global()) if order is None else order
-    if order == "stream" or isinstance(order, Stream):
-        problem = f"got {order!r}, an order that only TensorFlow's batches have"
-        raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
     if views is not None:
         given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
         image_transform = GeometricTransform(views_crop(views, **given))

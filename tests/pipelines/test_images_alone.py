@@ -1,5 +1,6 @@
 """`label=None`: every loader gives the images alone, the same as beside labels, of images that have none too."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,17 @@ def test_without_it_the_error_names_it(root: Path) -> None:
     split = shardfeed.open(root / "bare")["train"]
     with pytest.raises(UsageError, match="label=None"):
         array_batches(split, **SIZE)
+
+
+def test_a_wrong_order_is_told_only_those_that_the_loader_takes(root: Path) -> None:
+    from shardfeed.pipelines.torch import torch_loader
+
+    split, wrong = shardfeed.open(root / "labelled")["train"], ("random", "stream")
+    for make in (array_batches, torch_loader):
+        for order in wrong:
+            with pytest.raises(UsageError, match=r"^order: ") as raised:
+                make(split, batch_size=4, image_size=16, order=order)
+            offered = re.findall(r"'(\w+)'", raised.value.problem.partition("expected")[2])
+            assert offered == ["global", "blocks", "stored"]
+            for name in offered:
+                make(split, batch_size=4, image_size=16, order=name)
