@@ -31,7 +31,7 @@ from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
-from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike
+from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
@@ -136,11 +136,11 @@ def array_batches(
         crop = views_crop(views, **shaped)
     if letterbox and (area, aspect_ratio, flip) != (None, None, True):
         raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
-    order = default_order(samples, Global()) if order is None else order
+    chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     samples, parts = _parts(samples, crop, label, features, targets)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
-    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
+    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
     check_size(chosen, crop)
     arranged = read_ahead_in_order(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)

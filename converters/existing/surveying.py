@@ -109,7 +109,7 @@ def find_schema(
         options = ColumnOptions(columns=asked)
         columns = find_columns(look, options, directory, documented=documented, images=False)
     except UsageError as error:
-        notes.append(f"{_NO_LABEL}: {error.problem}; name one with {argument('label_key', typed='KEY')}")
+        notes.append(f"no feature is the label: {error.problem}; name one with {argument('label_key', typed='KEY')}")
         options = ColumnOptions(columns=asked, unlabelled=True)
         columns = find_columns(look, options, directory, documented=documented, images=False)
     image = columns.roles.name("image")

@@ -27,7 +27,7 @@ from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, gives_sizes
+from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -143,17 +143,17 @@ def torch_loader(
             for images, labels in loader:
                 loss = criterion(model(images.cuda() / 255), labels.cuda())
     """
-    order = default_order(samples, Global()) if order is None else order
+    chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     if views is not None:
         given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
         image_transform = GeometricTransform(views_crop(views, **given))
-    if gives_sizes(order) and [image_size, transform, image_transform].count(None) == 3:
+    if gives_sizes(chosen_order) and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
-    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
+    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
     _check_size(chosen, made, decode)
     plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
