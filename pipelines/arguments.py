@@ -65,12 +65,6 @@ def views_crop(views: Sequence[RandomCrop], **others: Any) -> Crops:
     return Crops(tuple(views))
 
 
-def check_label(label: str | None) -> None:
-    """Raise UsageError if there is no label, of images with a single view."""
-    if label is None:
-        raise UsageError("label", "got None, which is for views", "give a key")
-
-
 def check_record(name: str, record: Any) -> None:
     """Raise UsageError unless it is the record of a sample with an image."""
     if not isinstance(record, Mapping):
@@ -117,14 +111,15 @@ def image_or_transform(
     image_size: Size | None,
     transform: T | None,
     labelled: Callable[[Size | None], T],
-    label: str,
+    label: str | None,
     *,
     sized: bool = False,
 ) -> tuple[S, list[str] | None, T]:
     """Return the samples, the features to parse (None: all) and the transform.
 
-    The transform is `labelled(image_size)`, to image and label, for the samples with a label; or the caller's, for all
-    samples. `sized`: whether the order gives each batch its size; then both may be None.
+    The transform is `labelled(image_size)`, to image and label, for the samples with a label, or to the image if
+    `label` is None; or the caller's, for all samples. `sized`: whether the order gives each batch its size; then both
+    may be None.
 
     Raises UsageError unless exactly one of the two is given, and unless `label` is one number per record, or tags.
     """
@@ -135,13 +130,15 @@ def image_or_transform(
     raise UsageError("image_size, transform", "expected exactly one of them")
 
 
-def images_and_labels(samples: S, label: str, *, texts: bool = False) -> tuple[S, list[str]]:
-    """Return the samples with a label, and the features that `labelled` needs.
+def images_and_labels(samples: S, label: str | None, *, texts: bool = False) -> tuple[S, list[str]]:
+    """Return the samples with a label, and the features that `labelled` needs. None: all samples, and their images.
 
     With `texts`, `label` may also be bytes, and all samples are kept.
 
     Raises UsageError as `image_and_label_keys` does.
     """
+    if label is None:
+        return samples, image_keys(samples.schema)
     keys = image_and_label_keys(samples.schema, label, texts=texts)
     made: Any = samples
     if texts:
@@ -175,24 +172,33 @@ def image_and_label_keys(schema: Schema, label: str, *, texts: bool = False) -> 
 
     With `texts`, `label` may also be bytes. Both features may be found by an alias.
     """
+    scalars = {key: feature for key, feature in schema.features.items() if feature.scalar}
+    passed = {ENCODED, FORMAT, RESTARTS} if texts else {key for key in scalars if scalars[key].dtype == "bytes"}
+    usable = [*(scalars.keys() - passed), *schema.of_kind("tags")]
+    if schema.key(label) not in usable:
+        raise _no_label(schema, label, usable, texts=texts)
+    return sorted({*image_keys(schema), label})
+
+
+def _no_label(schema: Schema, label: str, usable: list[str], *, texts: bool) -> UsageError:
+    """The error for a `label` that is not one of the `usable` keys."""
+    if not texts and not set(usable) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
+        remedy = "label=None gives only images; predict_batches and torch_predict_loader give them with their names"
+        return UsageError("label", "this dataset has no label", remedy)
     place, what = ("key", "value") if texts else ("label", "number")
-    found = {key: feature for key, feature in schema.features.items() if feature.scalar}
-    passed = {ENCODED, FORMAT, RESTARTS} if texts else {key for key in found if found[key].dtype == "bytes"}
-    numbers = [*(found.keys() - passed), *schema.of_kind("tags")]
-    if schema.key(label) not in numbers:
-        if not texts and not set(numbers) - {HEIGHT, WIDTH} and not schema.of_kind("label"):
-            remedy = "predict_batches and torch_predict_loader give images with their names, make_batches only images"
-            remedy += ", views with label=None (NumPy: features=[]) only views"
-            raise UsageError("label", "this dataset has no label", remedy)
-        problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
-        remedy = f"there is {', '.join(map(repr, sorted(numbers))) or 'none'}"
-        if schema.key(OBJECT_LABEL) is not None:
-            remedy += "; docs/train-objects.md shows batches with boxes"
-        if schema.key(label) in schema.of_kind("label"):  # written before tags existed, or by other programs
-            remedy = "use multi_hot in your own transform to make a vector of its classes"
-        raise UsageError(place, problem, remedy)
+    problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
+    remedy = f"there is {', '.join(map(repr, sorted(usable))) or 'none'}"
+    if schema.key(OBJECT_LABEL) is not None:
+        remedy += "; docs/train-objects.md shows batches with boxes"
+    if schema.key(label) in schema.of_kind("label"):  # written before tags existed, or by other programs
+        remedy = "use multi_hot in your own transform to make a vector of its classes"
+    return UsageError(place, problem, remedy)
+
+
+def image_keys(schema: Schema) -> list[str]:
+    """The features that an image needs. Raises UsageError unless each record has one image, perhaps by an alias."""
     check_image_feature(schema)
-    return sorted({ENCODED, label} | ({FORMAT} & schema.features.keys()))
+    return sorted({ENCODED} | ({FORMAT} & schema.features.keys()))
 
 
 def check_image_feature(schema: Schema) -> None:

@@ -31,7 +31,7 @@ from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream
+from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
 from shardfeed.pipelines.orders.position import Position
@@ -62,8 +62,8 @@ def array_batches(
     channels: Channels = 3,
     views: Views = None,
     seed: Seed = 0,
-    order: OrderLike | None = None,
-    label: str = LABEL,
+    order: IndexedOrderLike | None = None,
+    label: str | None = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
     start_step: Step | None = None,
@@ -96,7 +96,7 @@ def array_batches(
             dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
         label: key of a feature with one number per record, or of a "tags" feature (a set of classes), which becomes
             multi-hot: float32 [b, classes]. Samples whose number is missing (NaN) are left out, and a warning counts
-            them.
+            them. None: batches are the images alone, of all samples.
         features: keys of features. Batches are then dicts of "images" and of each of them: an array [b, ...] for
             numbers of a fixed shape, a list of b bytes, or a list of b arrays (or lists of bytes) of any length.
         targets: annotations as the crop shows them, with `features` or without. "boxes" adds lists with an array for
@@ -136,14 +136,11 @@ def array_batches(
         crop = views_crop(views, **shaped)
     if letterbox and (area, aspect_ratio, flip) != (None, None, True):
         raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
-    order = default_order(samples, Global()) if order is None else order
-    if order == "stream" or isinstance(order, Stream):
-        problem = f"got {order!r}, an order that only TensorFlow's batches have"
-        raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
+    chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     samples, parts = _parts(samples, crop, label, features, targets)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
-    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
+    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
     check_size(chosen, crop)
     arranged = read_ahead_in_order(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
@@ -181,7 +178,7 @@ def eval_array_batches(
     crop_fraction: float = _CROP_FRACTION,
     letterbox: bool = False,
     channels: Channels = 3,
-    label: str = LABEL,
+    label: str | None = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
     damaged: Damaged = None,
@@ -397,33 +394,47 @@ class TrainingArrays(ArrayBatches):
 
 
 class _Parts:
-    """The parts of a batch beside its images: see `array_batches`. `label`: for (images, labels) instead of a dict."""
+    """The parts of a batch beside its images: see `array_batches`.
+
+    `features`: None for (images, labels), or if `label` is None the images alone; else batches are dicts.
+    """
 
     def __init__(
-        self, schema: Schema, crop: Crop, label: str | None, features: Sequence[str], targets: Collection[TargetName]
+        self,
+        schema: Schema,
+        crop: Crop,
+        label: str | None,
+        features: Sequence[str] | None,
+        targets: Collection[TargetName],
     ) -> None:
         check_image_feature(schema)
         self._crop, self._label, self._targets = crop, label, frozenset(targets)
+        self._dicts = features is not None
         self._classes = None if label is None else tag_count(schema, label)
-        self._keys = {key: schema.key(key) for key in (features if label is None else [label])}
-        if unknown := sorted(self._targets - set(get_args(TargetName))):
-            raise UsageError("targets", f"got {unknown[0]!r}, expected some of {', '.join(get_args(TargetName))}")
+        asked = features or [] if label is None else [label]
+        self._keys = {key: schema.key(key) for key in asked}
         for key, known in self._keys.items():
             if known is None or known in (schema.key(ENCODED), RESTARTS):
                 problem = f"got {escape(key)!r}, expected features beside the image"
                 raise UsageError("features", problem, f"there is {', '.join(map(repr, sorted(schema.features)))}")
-        needed: set[Any] = {*self._keys.values()}
+        self._schema = schema
+        needed = [*self._keys.values(), *self._needed_by_targets(schema, crop)]
+        self.needed = {known for key in needed if key is not None and (known := schema.key(key)) is not None}
+
+    def _needed_by_targets(self, schema: Schema, crop: Crop) -> list[str]:
+        """The features that the targets need. Raises UsageError for unknown targets, and for those it has none of."""
+        if unknown := sorted(self._targets - set(get_args(TargetName))):
+            raise UsageError("targets", f"got {unknown[0]!r}, expected some of {', '.join(get_args(TargetName))}")
+        needed: list[str] = []
         self._keypoints, self._void = None, None
         if self._targets - {"raster"}:
             masks, keypoints = "masks" in self._targets, "keypoints" in self._targets
-            optional: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.mirrors}
-            more, self._keypoints = object_keys(schema, OBJECT_AREA, IS_CROWD, **optional)
-            needed.update(more)
+            asked: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.mirrors, "place": "targets"}
+            needed, self._keypoints = object_keys(schema, OBJECT_AREA, IS_CROWD, **asked)
         if "raster" in self._targets:
-            more, self._void = raster_keys(schema, None, letterboxes=crop.letterboxes)
-            needed.update(more)
-        self._schema = schema
-        self.needed = {known for key in needed if (known := schema.key(key)) is not None}
+            more, self._void = raster_keys(schema, None, letterboxes=crop.letterboxes, place="targets")
+            needed += more
+        return needed
 
     def finish(self, record: dict[str, Any], _: np.ndarray, view: View) -> dict[str, Any]:
         """The parts of a record with what is `needed`."""
@@ -448,20 +459,20 @@ class _Parts:
             if name == self._label:
                 return images, np.array(values, np.float32 if self._classes or feature is None else feature.dtype)
             batch[name] = values if lists else np.array(values, None if feature is None else feature.dtype)
-        return {"images": images} | batch
+        return {"images": images} | batch if self._dicts else images
 
 
 def _parts(
-    samples: S, crop: Crop, label: str, features: Sequence[str] | None, targets: Collection[TargetName]
+    samples: S, crop: Crop, label: str | None, features: Sequence[str] | None, targets: Collection[TargetName]
 ) -> tuple[S, _Parts]:
     """Return the samples, without those that have no label if labels are wanted, and the parts of a batch."""
     if features is not None or targets:
-        if label != LABEL:
+        if label not in (LABEL, None):
             remedy = f"add {label!r} to features, or leave features and targets out"
             raise UsageError("label", "is for batches of (images, labels), and these are dicts", remedy)
         return samples, _Parts(samples.schema, crop, None, features or (), targets)
     samples, _ = images_and_labels(samples, label)
-    return samples, _Parts(samples.schema, crop, label, (), ())
+    return samples, _Parts(samples.schema, crop, label, None, ())
 
 
 def _this_process(ranks: Ranks | None) -> Ranks:

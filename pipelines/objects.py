@@ -58,25 +58,28 @@ def object_keys(
     keypoints: bool,
     mirrors: bool,
     image_id: bool = False,
+    place: str = "transform",
 ) -> tuple[list[str], Keypoints | None]:
     """Return the features that a detection needs, with those of `optional` that exist, and the meaning of key points.
+
+    `place`: the argument that asks for them.
 
     Raises UsageError for a dataset without objects with classes, without something else that is asked for, and for key
     points without names, or that cannot be mirrored.
     """
     keys = [ENCODED, *[key for key in (FORMAT, *optional) if schema.key(key) is not None]]
-    keys += _needed(schema, BOXES, [*BOX, OBJECT_LABEL])
+    keys += _needed(schema, BOXES, place, [*BOX, OBJECT_LABEL])
     if form == "xyxyxyxy":
-        keys += _needed(schema, ROTATED)
+        keys += _needed(schema, ROTATED, place)
     if masks:
-        keys += _needed(schema, MASKS)
+        keys += _needed(schema, MASKS, place)
     if image_id and schema.key(SOURCE_ID) is None:
         problem = f"this dataset has no numeric image ids: no feature {SOURCE_ID}"
-        raise UsageError("transform", problem, "leave image_id out")
+        raise UsageError(place, problem, "leave image_id out")
     keys += [SOURCE_ID] * image_id
     if not keypoints:
         return keys, None
-    keys += _needed(schema, KEYPOINTS)
+    keys += _needed(schema, KEYPOINTS, place)
     if schema.keypoints is None:
         problem = "the dataset has no names of key points"
         raise UsageError("keypoints", problem, "give its schema `keypoints=Keypoints(names)`")
@@ -86,27 +89,31 @@ def object_keys(
 
 
 def raster_keys(
-    schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False
+    schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False, place: str = "transform"
 ) -> tuple[list[str], int | None]:
     """Return the features that a segmentation needs, and the value of pixels without a class: `void`, or the dataset's.
 
+    `place`: the argument that asks for them: a transform, which takes `void`, or "targets", beside which none is.
+
     Raises UsageError for a dataset without rasters, and if it has no such value and one is needed.
     """
-    keys = [ENCODED, *_needed(schema, RASTERS, [RASTER])]
+    keys = [ENCODED, *_needed(schema, RASTERS, place, [RASTER])]
     void = schema.raster.void if void is None and schema.raster is not None else void
     if void is None and (weighted or letterboxes):
         why = "pixels around a letterbox become void" if letterboxes else "its pixels get the weight 0"
-        raise UsageError("void", f"this dataset has no void value, and {why}", "give one, such as void=255")
+        remedy = "give one, such as void=255" if place == "transform" else "leave letterbox out: crops have no padding"
+        asked = "void" if place == "transform" else place
+        raise UsageError(asked, f"this dataset has no void value, and {why}", remedy)
     return keys + [FORMAT] * (schema.key(FORMAT) is not None), void
 
 
-def _needed(schema: Schema, kind: RecordKind, keys: Collection[str] = ()) -> Collection[str]:
+def _needed(schema: Schema, kind: RecordKind, place: str, keys: Collection[str] = ()) -> Collection[str]:
     """Return `keys`, by default all of a kind. Raises UsageError if the dataset lacks one."""
     for key in keys or kind.features:
         if schema.key(key) is None:
             in_python = kind.tasks.split(",")
             remedy = kind.remedy or f"convert it again with --tasks {kind.tasks} (in Python tasks={in_python})"
-            raise UsageError("transform", f"this dataset has no {kind.name}: no feature {key}", remedy)
+            raise UsageError(place, f"this dataset has no {kind.name}: no feature {key}", remedy)
     return keys or kind.features
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -25,6 +26,7 @@ from shardfeed.converters.sources.annotations.voc_writer import VocFormat
 from shardfeed.converters.sources.annotations.yolo_writer import YoloFormat
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
+    ALL,
     DroppedFeatures,
     ExportFormat,
     ExportRecord,
@@ -282,7 +284,15 @@ def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeat
         )
     if not items.splits:
         raise UsageError(items.directory, "has no records", "there is nothing to export")
-    return losses_of(to, items.schema, storable, drop, own_ids=items.own_ids, where=items.directory)
+    losses = partial(losses_of, to, items.schema, storable, own_ids=items.own_ids, where=items.directory)
+    try:
+        return losses(drop=drop)
+    except UsageError:
+        kinds = {**losses(drop=[ALL]).keys, **({"ids": (SOURCE_ID,)} if items.own_ids else {})}
+        spared = items.without_content({word: keys for word, keys in kinds.items() if word not in drop})
+        if not spared:
+            raise
+        return losses(drop=[*drop, *spared])
 
 
 class _Written:

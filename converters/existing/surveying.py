@@ -17,6 +17,7 @@ from typing import Annotated
 
 import numpy as np
 
+from shardfeed.annotations import CAPTION, OBJECT_LABEL, RASTER
 from shardfeed.converters.existing.tally import ShardTally
 from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.files.class_names import NamedClasses, in_label_order
@@ -39,7 +40,7 @@ from shardfeed.formats.example import decode
 from shardfeed.formats.format import Fields
 from shardfeed.formats.tfrecord import FOOTER_BYTES, whole_records
 from shardfeed.naming import MANIFEST, check_split_name, label_names_file
-from shardfeed.schema import ENCODED, LABEL, Feature, Schema
+from shardfeed.schema import ENCODED, IMAGE_KEYS, LABEL, Feature, Schema
 from shardfeed.storage.checksum import extend_crc32c
 from shardfeed.storage.local import storage_error
 from shardfeed.storage.storage import FileInfo, local_path
@@ -47,6 +48,7 @@ from shardfeed.text import listing, number
 
 _MAX_CLASSES = 1 << 20  # a larger label is not a class number, and such a long list of names would be useless
 _NO_IMAGE = f"no feature is the image, but {{}} contain images; name one with {argument('image_key', typed='KEY')}"
+_NO_LABEL = "no feature is the label"
 _LABEL_WORDS = frozenset(WORDS["label"])
 _NAMED = 10  # damaged images named by their records
 _PLAIN = {
@@ -330,7 +332,7 @@ def survey(
         data,
         distinct,
         tuple(name for name in names if name not in taken),
-        (*of_keys.notes, *lost, *_image_notes(found, tallies, of_keys.schema)),
+        (*of_keys.notes, *lost, *_label_note(of_keys), *_image_notes(found, tallies, of_keys.schema)),
     )
 
 
@@ -380,6 +382,19 @@ def _pattern(split: FoundSplit) -> str:
     files = [file for file in split.files if file is not None]
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(files), max(files), strict=False))
     return glob.escape("".join(one for one, _ in alike)) + "*" * (len(files) > 1)
+
+
+def _label_note(of_keys: FoundSchema) -> list[str]:
+    """Note that no label was found, unless an earlier note says why. Objects have labels of their own."""
+    schema = of_keys.schema
+    labelled = {OBJECT_LABEL, CAPTION, RASTER} & schema.features.keys()
+    if of_keys.label is not None or labelled or any(note.startswith(_NO_LABEL) for note in of_keys.notes):
+        return []
+    scalars = sorted(key for key, feature in schema.features.items() if feature.scalar and feature.dtype == "int64")
+    candidates = [key for key in scalars if key not in IMAGE_KEYS]
+    one = f" of {listing([*map(escape, candidates)], _NAMED)}" if candidates else ""
+    remedy = f"if one{one} is it, name it with {argument('label_key', typed='KEY')}"
+    return [spell_out(f"{_NO_LABEL}: loaders then give images alone; {remedy}")]
 
 
 def _image_notes(

@@ -20,6 +20,7 @@ from shardfeed.annotations import (
     BOX,
     IS_CROWD,
     KEYPOINT_VISIBILITY,
+    OBJECT_AREA,
     OBJECT_LABEL,
     OBJECT_TEXT,
     OBJECTS,
@@ -39,6 +40,7 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABE
 from shardfeed.text import in_usual_order, shell_quoted, some
 
 ALL = "all"
+_AREA_PRECISION = 1e-3  # relative; fractions of float32 are a hundred times as precise in images of 10,000 pixels
 # The words for data that may be left out; other data has its feature key.
 _WORDS: Mapping[str, Collection[str]] = {"classes": (LABEL, TEXT), **{kind.word: kind.features for kind in KINDS}}
 _TEXTS = {LABEL: TEXT, OBJECT_LABEL: OBJECT_TEXT, RASTER: RASTER_FORMAT}  # that follow from another feature
@@ -221,6 +223,30 @@ class ExportRecords:
             for place in range(len(split)):
                 yield self._without(self._item(split, place), losses)
 
+    def without_content(self, kinds: Mapping[str, Collection[str]]) -> list[str]:
+        """List the words of `kinds`, whose features are given, of which no record has anything that could be lost.
+
+        Reads the records until all words have some. Areas are lost unless they are those of the boxes, crowds and
+        key points if there are any, ids unless they number the images of each split without gaps.
+        """
+        left = {word: [*keys] for word, keys in kinds.items()}
+        if "ids" in left and not self._ids_are_counts():
+            del left["ids"]
+        for name in self.splits:
+            for place in range(len(self._data[name]) if left.keys() - {"ids"} else 0):
+                item = self._item(self._data[name], place)
+                left = {
+                    word: keys for word, keys in left.items() if word == "ids" or not _has_content(word, keys, item)
+                }
+        return sorted(left)
+
+    def _ids_are_counts(self) -> bool:
+        for name in self.splits:
+            numbers = id_numbers(self._data[name])
+            if numbers is None or (np.diff(np.sort(numbers)) != 1).any():
+                return False
+        return True
+
     def _item(self, split: Split, place: int) -> ExportRecord:
         record = split[place]
         values: dict[str, Any] = {self._names[key]: value for key, value in record.items() if key in self._names}
@@ -251,6 +277,25 @@ def _counted(data: Dataset, name: str) -> bool:
         return True
     numbers = None if COUNTED_IDS in data.manifest.options else id_numbers(data[name])
     return numbers is not None and bool((numbers == np.arange(len(numbers))).all())
+
+
+def _has_content(word: str, keys: Collection[str], item: ExportRecord) -> bool:
+    """Whether a record would lose something without the features `keys`, which `word` stands for."""
+    if word == "crowds":
+        return bool(np.any(item.values[IS_CROWD]))
+    if word == "keypoints":
+        return bool(np.any(item.values[KEYPOINT_VISIBILITY]))
+    if word == "areas":
+        return not _areas_are_those_of_boxes(item)
+    return any(np.isscalar(item.values[key]) or len(item.values[key]) for key in keys if key in item.values)
+
+
+def _areas_are_those_of_boxes(item: ExportRecord) -> bool:
+    """Whether each area, in pixels, is that of the box, but for the precision of float32."""
+    width, height = item.size
+    left, top, right, bottom = item.boxes.T
+    boxes = (right - left) * width * (bottom - top) * height
+    return bool(np.allclose(np.asarray(item.values[OBJECT_AREA], np.float64), boxes, rtol=_AREA_PRECISION, atol=0))
 
 
 def _count(name: str, values: Mapping[str, Any], key: str) -> int:

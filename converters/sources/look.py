@@ -52,7 +52,7 @@ class Look:
     """
 
     def __init__(self, path: str, include: Globs = (), exclude: Globs = (), follow_links: bool = False) -> None:
-        self.path, self.include, self.exclude, self.follow_links = path, include, exclude, follow_links
+        self.path, self.include, self.exclude, self.follow_links = only_match(path), include, exclude, follow_links
         self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._heads: dict[str, bytes] = {}
         self._listings: dict[tuple[str, bool], Listing] = {}
@@ -277,6 +277,12 @@ def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
 def named_files(path: str) -> list[str]:
     """The paths that match a pattern with braces; the path itself, if it exists under this exact name."""
     return [path] if os.path.exists(path) else expand_braces(path)
+
+
+def only_match(path: str) -> str:
+    """The only path that a pattern with braces matches, such as a folder; any other path unchanged."""
+    matches = named_files(path)
+    return matches[0] if len(matches) == 1 else path
 
 
 def expand_braces(path: str) -> list[str]:

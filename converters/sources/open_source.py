@@ -97,44 +97,68 @@ def open_source(
     if isinstance(reader, Reader):  # unguarded: exceptions of its code are not a sign of hostile files
         return _read(reader, look, values, f"read as {reader.name}, as requested")
     with guarded(look.path):
-        if chosen is not None:
-            return _read(chosen, look, values, f"read as {chosen.name}, as requested")
-        if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
-            remedy = (
-                "`shardfeed reshard DIR OUT` rewrites its shards; `append`, `merge` and `filter` change its contents"
-            )
-            raise UsageError(look.path, "is already a dataset", remedy)
-        if table := _table_of_labels(look, values):
-            return table
-        _check_label_file(look, values)
-        found = recognise(look, values)
-        if fit := _choose_reader(look, found):
-            return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
-        for one, fit in _of_packages(look, values):
-            return _read(one, look, values, f"recognised as {one.name}", fit)
-        if refused := _of_samples(look, values):
-            raise refused
-        if look.is_file and look.path.lower().endswith(ARCHIVE_ENDS):
-            from shardfeed.converters.sources.files.archive import is_archive, unpack  # not above: folders are usual
+        if chosen is None:
+            return _recognised(look, values, options, wanted)
+        of_folders = chosen.options is not ColumnOptions and chosen.name != "labels"
+        if of_folders and (source := _of_archive(look, chosen.name, options, wanted)):
+            return source
+        return _read(chosen, look, values, f"read as {chosen.name}, as requested")
 
-            if is_archive(look.path):
-                unpacked, notes = unpack(look.path)
-                notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
-                source = _noted(open_source(unpacked.folder, options=options, **wanted), notes)
-                return source.changed(kept=(unpacked, source.kept))
-        if "labels" not in values and (inner := _only_folder(look)):
-            notes = [f"the only folder in it is read: {escape(inner)}"]
-            return _noted(open_source(os.path.join(look.path, inner), options=options, **wanted), notes)
-        try:
-            _check_name(look)
-            if look.is_file and "format" not in values:
-                _check_known(look.path, look)
-            plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
-            return _read(plain, look, values)
-        except UsageError:
-            if near := _incomplete_match(look, found):
-                raise near from None
-            raise
+
+def _recognised(look: Look, values: Mapping[str, Any], options: Options | None, wanted: Mapping[str, Any]) -> Source:
+    """The source of the reader that recognises the path, else of the folder in it, else of class folders or labels."""
+    _refuse_dataset(look)
+    if table := _table_of_labels(look, values):
+        return table
+    _check_label_file(look, values)
+    found = recognise(look, values)
+    if fit := _choose_reader(look, found):
+        return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
+    for one, fit in _of_packages(look, values):
+        return _read(one, look, values, f"recognised as {one.name}", fit)
+    if refused := _of_samples(look, values):
+        raise refused
+    if source := _of_archive(look, None, options, wanted):
+        return source
+    if "labels" not in values and (inner := _only_folder(look)):
+        notes = [f"the only folder in it is read: {escape(inner)}"]
+        return _noted(open_source(os.path.join(look.path, inner), options=options, **wanted), notes)
+    return _plain(look, values, found)
+
+
+def _refuse_dataset(look: Look) -> None:
+    """Raise UsageError for a dataset of ours."""
+    if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
+        remedy = "`shardfeed reshard DIR OUT` rewrites its shards; `append`, `merge` and `filter` change its contents"
+        raise UsageError(look.path, "is already a dataset", remedy)
+
+
+def _of_archive(look: Look, reader: str | None, options: Options | None, wanted: Mapping[str, Any]) -> Source | None:
+    """The source of the folder in an archive, unpacked; None if the path is no archive."""
+    if not (look.is_file and look.path.lower().endswith(ARCHIVE_ENDS)):
+        return None
+    from shardfeed.converters.sources.files.archive import is_archive, unpack  # not above: folders are usual
+
+    if not is_archive(look.path):
+        return None
+    unpacked, notes = unpack(look.path)
+    notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
+    source = _noted(open_source(unpacked.folder, reader=reader, options=options, **wanted), notes)
+    return source.changed(kept=(unpacked, source.kept))
+
+
+def _plain(look: Look, values: Mapping[str, Any], found: list[Evidence]) -> Source:
+    """The source of a folder of classes, or of a label file. Raises UsageError; of `found`, what is nearly complete."""
+    try:
+        _check_name(look)
+        if look.is_file and "format" not in values:
+            _check_known(look.path, look)
+        plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
+        return _read(plain, look, values)
+    except UsageError:
+        if near := _incomplete_match(look, found):
+            raise near from None
+        raise
 
 
 def _open_remote(

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol, cast, get_args
 
 from shardfeed.converters.sources.annotations.tool_signs import TOOLS
+from shardfeed.converters.sources.files.listing import MASK_FOLDERS, MASK_WORD
 from shardfeed.converters.sources.guard import HostileError, guarded
 from shardfeed.converters.sources.look import Evidence, Look, Signature, missing_of, signature_of
 from shardfeed.converters.sources.options import (
@@ -230,8 +231,8 @@ _RECORDS = re.compile(r"\.(tfr|record)|[-_]of[-_]\d|^part-([rm]-)?\d")
 _ARRAY_RECORDS = re.compile(r"array_?record")
 # Words in names of folders of masks, and at the end of names of masks next to images; the reader checks further.
 _MASKS = re.compile(
-    r"(mask|label|annot|seg|gt|truth|target|trimap|matte|manual)[^/]*/"
-    r"|[-_.](mask|label|annot|gt|groundtruth|seg|trimap|matte)[a-z]*\."
+    rf"({'|'.join(re.escape(name.decode()) for name in sorted(MASK_FOLDERS))})[^/]*/"
+    rf"|[-_.]({MASK_WORD.decode()})[a-z]*\."
 )
 # Karpathy's, or JSON Lines; not COCO's, which may be one line.
 _NO_JSON_BUT = signature_of(

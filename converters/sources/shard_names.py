@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.files.listing import split_in_name, split_words_in
+from shardfeed.converters.sources.files.listing import split_in_name, split_words_in, usual_split
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import RecordError, UsageError, argument, escape
@@ -261,11 +261,7 @@ def _split_names(stems: Iterable[str], own: Collection[str] = ()) -> dict[str, s
 
     `own`: stems of files that are named as the contract on disk names those of a split; there, only a last word counts.
     """
-    stems = list(stems)
-    words = {}
-    for stem in stems:
-        found = {word for word in split_words_in(stem) if stem not in own or stem.endswith(word)}
-        words[stem] = found.pop() if len(found) == 1 else stem
+    words = {stem: _word(stem, is_own=stem in own) for stem in stems}
     names = {stem: word if list(words.values()).count(word) == 1 else stem for stem, word in words.items()}
     fit = {stem: _fit(name) for stem, name in names.items()}
     taken: set[str] = set()
@@ -274,6 +270,13 @@ def _split_names(stems: Iterable[str], own: Collection[str] = ()) -> dict[str, s
             fit[stem] += "_"
         taken.add(fit[stem])
     return fit
+
+
+def _word(stem: str, *, is_own: bool) -> str:
+    """The usual word for a split, `validation` for `val`, if a stem has one; its own word if it is a split's name."""
+    found = {word for word in split_words_in(stem) if not is_own or stem.endswith(word)}
+    word = found.pop() if len(found) == 1 else stem
+    return word if is_own else usual_split(word) or word
 
 
 def _fit(name: str) -> str:

@@ -33,7 +33,16 @@ from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, choose_roles, kind_of
+from shardfeed.converters.sources.rows.roles import (
+    ColumnInfo,
+    Kind,
+    NoImageError,
+    Role,
+    Roles,
+    choose_roles,
+    kind_of,
+    with_own_names,
+)
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, name_bytes
@@ -249,36 +258,48 @@ class SeenColumns:
         self._check_pickles(place, asked)
         named = [asked.pop(what, asked.pop(key, "")) for what, key in (("image", ENCODED), ("mask", RASTER))]
         images, masks = (tuple(filter(None, names.lower().split(";"))) for names in named)
-        for what, columns in (("image", images), ("mask", masks)):
-            if columns and not any(column in self.members for column in columns):
-                problem = f"there is no column {escape(';'.join(columns))!r} for {what}: it has {some(self.members)}"
-                raise UsageError(place, problem, "name one of its columns")
+        self._check_named(place, {"image": images, "mask": masks})
         if not images and not any(map(_is_plain_image, self.members)):
-            dotted = [one for one in self.members if names_image(b"x." + os.fsencode(one)) and one not in masks]
-            if len(dotted) != 1:
-                problem = f"{'several images' if dotted else 'no image'} in its first samples: "
-                others = [one for one in self.members if last(one) not in _VALUES | _PICKLES]
-                whole = next((one for one in dotted or others if self.members[one] == self._samples), None)
-                remedy = f"choose one, such as {naming('image', whole or '')}"
-                if whole is None and dotted:
-                    remedy = f"several names for one image: {naming('image', ';'.join(dotted[:2]))}; names with dots: "
-                    remedy += "write each dot before the extension as _"
-                elif whole is None:
-                    remedy = "write the image of each sample as KEY.jpg or KEY.png"
-                if self.members.keys() == {"tar"}:  # ImageNet's, a class each
-                    each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
-                    remedy = f"unpack it and the tars in it into an empty folder, and convert that folder: `{each}`"
-                raise NoImageError(place, problem + some(dotted or self.members), remedy)
-            images = (dotted[0],)
+            images = (self._only_image(place, masks),)
         by_tar = asked.get("key") == URL
         if by_tar:
             del asked["key"]
         infos = [ColumnInfo(" or ".join(images) or _ANY_IMAGE, "image", role="image")]
         infos += [ColumnInfo(" or ".join(masks), "image", role="mask")] if masks else []
         infos += self._infos({*images, *masks}, any_image=not images)
+        infos = with_own_names(infos, asked)
         roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled, one_hot=self.options.one_hot)
         masks = masks or tuple(filter(None, [roles.name("mask")]))  # by its name: `mask.png`
         return Chosen(images, masks, by_tar, roles, self._offered(roles))
+
+    def _check_named(self, place: str, named: Mapping[str, tuple[str, ...]]) -> None:
+        """Raise UsageError unless one of the columns named for the image, and for the mask, exists."""
+        for what, columns in named.items():
+            if columns and not any(column in self.members for column in columns):
+                problem = f"there is no column {escape(';'.join(columns))!r} for {what}: it has {some(self.members)}"
+                raise UsageError(place, problem, "name one of its columns")
+
+    def _only_image(self, place: str, masks: tuple[str, ...]) -> str:
+        """Return the only column that may be the image, though its name has a dot. Raises NoImageError."""
+        dotted = [one for one in self.members if names_image(b"x." + os.fsencode(one)) and one not in masks]
+        if len(dotted) == 1:
+            return dotted[0]
+        problem = f"{'several images' if dotted else 'no image'} in its first samples: "
+        raise NoImageError(place, problem + some(dotted or self.members), self._image_remedy(dotted))
+
+    def _image_remedy(self, dotted: list[str]) -> str:
+        """What to do if no column is the image; `dotted`: those that may be."""
+        if self.members.keys() == {"tar"}:  # ImageNet's, a class each
+            each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
+            return f"unpack it and the tars in it into an empty folder, and convert that folder: `{each}`"
+        others = [one for one in self.members if last(one) not in _VALUES | _PICKLES]
+        whole = next((one for one in dotted or others if self.members[one] == self._samples), None)
+        if whole is not None:
+            return f"choose one, such as {naming('image', whole)}"
+        if dotted:
+            remedy = f"several names for one image: {naming('image', ';'.join(dotted[:2]))}; names with dots: "
+            return remedy + "write each dot before the extension as _"
+        return "write the image of each sample as KEY.jpg or KEY.png"
 
     def _check_pickles(self, place: str, asked: Mapping[str, str]) -> None:
         pickles = [column for column in self.members if last(column) in _PICKLES]

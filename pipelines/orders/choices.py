@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Literal
+from typing import Annotated, Literal
 
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import UsageError
@@ -128,6 +128,11 @@ class Stored:
 OrderObject = Stream | Global | Blocks | Stored
 OrderName = Literal["stream", "global", "blocks", "stored"]
 OrderLike = OrderObject | OrderName
+# The orders of loaders that read by index.
+IndexedOrderLike = Annotated[
+    Global | Blocks | Stored | Literal["global", "blocks", "stored"],
+    'only TensorFlow\'s batches have "stream": use "global", or "blocks" where random reads are slow',
+]
 
 _BY_NAME: Mapping[str, type[OrderObject]] = {"stream": Stream, "global": Global, "blocks": Blocks, "stored": Stored}
 

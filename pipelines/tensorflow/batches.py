@@ -15,7 +15,6 @@ from shardfeed.pipelines.arguments import (
     Channels,
     Size,
     Views,
-    check_label,
     check_transforms,
     images_and_labels,
     views_crop,
@@ -80,8 +79,8 @@ def train_batches(
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
-        label: key of a feature with one number per record, or of a "tags" feature. Records with NaN are left out. None,
-            with `views`: batches are the views alone.
+        label: key of a feature with one number per record, or of a "tags" feature. Records with NaN are left out. None:
+            batches are the images alone, of all samples.
         start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
             always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
             "stream", which draws (or with your own transform reads) up to an epoch of samples to get there.
@@ -103,13 +102,11 @@ def train_batches(
         batches = train_batches(data["train"], batch_size=256, image_size=224, seed=7)
         model.fit(batches, epochs=3)
     """
-    image, transform, keys = training_crop(image_size, channels, views, label), None, None
-    if label is not None:
-        samples, keys = images_and_labels(samples, label)
-        transform = labelled(image, label, samples.schema)
+    image = training_crop(image_size, channels, views)
+    samples, keys = images_and_labels(samples, label)
     return make_batches(
         samples,
-        transform or image,
+        labelled(image, label, samples.schema),
         batch_size=batch_size,
         seed=seed,
         order=order,
@@ -204,12 +201,9 @@ def make_batches(
     )
 
 
-def training_crop(
-    size: Size | None, channels: Channels, views: Views, label: str | None, **others: Any
-) -> GraphTransform:
+def training_crop(size: Size | None, channels: Channels, views: Views, **others: Any) -> GraphTransform:
     """The usual crop, or that to several views. Raises UsageError if these are given with one of the `others`."""
     if views is None:
-        check_label(label)
         return usual_crop(size, channels)
     return GraphTransform(views_crop(views, image_size=size, channels=channels == 1, **others), None)
 

@@ -114,8 +114,8 @@ def distribute(
         transform: instead of `image_size`: a function of a sample's features and its seed, as in `make_batches`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
-            multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them. None, with
-            `views`: batches are the views alone.
+            multi-hot. Samples whose number is missing (NaN) are left out, and a warning counts them. None:
+            batches are the images alone.
         pad: as in `make_batches`, for each replica's batch.
         batch_transform: as in `train_batches`, of each replica's batch.
         order, damaged, workers: as in `train_batches`.
@@ -131,15 +131,15 @@ def distribute(
         model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=3)
     """
     check_transforms(transform, batch_transform)
-    image = training_crop(image_size, channels, views, label, transform=transform)
+    image = training_crop(image_size, channels, views, transform=transform)
     if transform is not None and channels != 3:
         raise UsageError("channels", "got 1 and a transform, which makes the images itself", "leave one of the two out")
     samples, keys, transform = image_or_transform(
         samples,
         image_size,
-        image if label is None else transform,
-        lambda _: labelled(image, label or LABEL, samples.schema),
-        label or LABEL,
+        transform,
+        lambda _: labelled(image, label, samples.schema),
+        label,
         sized=views is not None or gives_sizes(order),
     )
     replicas = strategy.num_replicas_in_sync

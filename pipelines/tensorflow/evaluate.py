@@ -33,7 +33,7 @@ def eval_batches(
     batch_size: Count,
     image_size: Size,
     channels: Channels = 3,
-    label: str = LABEL,
+    label: str | None = LABEL,
     replicas: Positive = 1,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
@@ -50,7 +50,8 @@ def eval_batches(
         image_size: size of the crops in pixels: one side, or (height, width).
         channels: as in `random_resized_crop`.
         label: key of a feature with one number per record, or of a "tags" feature, which becomes multi-hot. Samples
-            whose number is missing (NaN) are left out, and a warning counts them.
+            whose number is missing (NaN) are left out, and a warning counts them. None: batches are the images alone,
+            of all samples.
         replicas: `strategy.num_replicas_in_sync`, for a model created under a strategy. `evaluate` and `fit` then
             divide each batch among the replicas, and the sizes of the last two batches may differ so that no
             replica gets an empty part.
@@ -79,7 +80,7 @@ def predict_batches(
     batch_size: Count,
     image_size: Size,
     channels: Channels = 3,
-    key: str = FILENAME,
+    key: str | None = FILENAME,
     replicas: Positive = 1,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
@@ -96,6 +97,7 @@ def predict_batches(
         batch_size: samples per batch, over all replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
+            None: batches are the images alone, as `model.predict` takes them.
         replicas: as in `eval_batches`, for `model.predict(batches.map(lambda images, names: images))` with a model
             created under a strategy: the predictions are in the order of `split.column("image/filename")`.
         channels, damaged, workers: as in `eval_batches`.
@@ -119,13 +121,13 @@ def _every_sample(
     batch_size: Count,
     image_size: Size,
     channels: Channels,
-    label: str,
+    label: str | None,
     keys: list[str],
     replicas: int,
     damaged: Skip | None,
     workers: int | None,
 ) -> tf.data.Dataset:
-    """Images, cropped at the centre, with the feature `label`."""
+    """Images, cropped at the centre, with the feature `label`; None: alone."""
     transform = labelled(resize_center_crop(image_size, channels=channels), label, split.schema)
     options: Any = {"order": "stored", "drop_remainder": False, "keys": keys, "damaged": damaged, "workers": workers}
     stored = partial(make_batches, transform=transform, **options)
@@ -222,7 +224,7 @@ def distribute_eval(
     batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
-    label: str = LABEL,
+    label: str | None = LABEL,
     pad: float | None = None,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
@@ -242,7 +244,7 @@ def distribute_eval(
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: instead of `image_size`, as in `distribute`.
-        label, pad: as in `distribute`.
+        label, pad: as in `distribute`; with `label=None` batches are (images, mask).
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. None: the
             first damaged record raises.
         workers: as in `train_batches`.
@@ -275,7 +277,7 @@ def distribute_eval(
         return assemble_batches(
             split,
             order,
-            _Masked(sample, first_pass, spread=transform is None),
+            _Masked(sample, first_pass, spread=transform is None and label is not None),
             start_step=None,
             share=pipeline_share(context, replicas),
             pad=pad,

@@ -17,9 +17,12 @@ from shardfeed.pipelines.windows import SPARE, UNIFORMS
 from shardfeed.schema import Schema
 
 
-def labelled(transform: ImageTransform, label: str, schema: Schema) -> "Labelled":
-    """Make a transform to (image, label): `transform`'s image, and the feature `label`, multi-hot for tags."""
-    return Labelled(transform, label, tag_count(schema, label))
+def labelled(transform: ImageTransform, label: str | None, schema: Schema) -> "Labelled | ImageTransform":
+    """Make a transform to (image, label): `transform`'s image, and the feature `label`, multi-hot for tags.
+
+    None: `transform` itself, which makes the image alone.
+    """
+    return transform if label is None else Labelled(transform, label, tag_count(schema, label))
 
 
 @dataclass(frozen=True)

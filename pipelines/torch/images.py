@@ -211,13 +211,17 @@ class ImageTransformed:
 
     `image_transform`: called with an RGB Pillow image, as by torchvision's `ImageFolder`; one of albumentations with
     `image=`, a uint8 array [height, width, 3]. Its draws from the generators of PyTorch, `random`, NumPy and
-    albumentations depend only on the seed.
+    albumentations depend only on the seed. `label`: None for the image alone.
     """
 
     image_transform: Callable[..., Any]
-    label: Label
+    label: Label | None
 
-    def __call__(self, record: Mapping[str, Any], seed: int) -> tuple[torch.Tensor, Any]:
+    def __call__(self, record: Mapping[str, Any], seed: int) -> Any:
+        image = self._image(record, seed)
+        return image if self.label is None else (image, self.label(record))
+
+    def _image(self, record: Mapping[str, Any], seed: int) -> torch.Tensor:
         pixels = decode_image(record).permute(1, 2, 0).numpy()
         transform: Any = self.image_transform
         with seeded(seed):
@@ -232,7 +236,7 @@ class ImageTransformed:
             # Some steps of v2 leave a Pillow image as it is: it might have to be float32. DataLoaders refuse it, too.
             remedy = "put v2.ToImage() into it, before v2.ToDtype() and other steps for tensors"
             raise UsageError("image_transform", "it returned a Pillow image, expected a tensor", remedy)
-        return _tensor(made), self.label(record)
+        return _tensor(made)
 
 
 def _tensor(image: Any) -> torch.Tensor:

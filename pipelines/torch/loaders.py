@@ -17,7 +17,6 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
-    check_label,
     check_shared_batch,
     check_size,
     images_and_labels,
@@ -28,7 +27,7 @@ from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
-from shardfeed.pipelines.orders.choices import Global, OrderLike, Stream, gives_sizes
+from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
@@ -65,7 +64,7 @@ def torch_loader(
     image_transform: Callable[..., Any] | None = None,
     views: Views = None,
     seed: Seed = 0,
-    order: OrderLike | None = None,
+    order: IndexedOrderLike | None = None,
     label: str | None = LABEL,
     start_step: Step | None = None,
     pad: float | None = None,
@@ -102,13 +101,13 @@ def torch_loader(
             `ImageFolder`; for albumentations `image=` with a uint8 array [height, width, 3]. Its random draws depend
             only on the sample's own seed, so that a resumed run is exact. It must be picklable if workers are spawned.
         views: instead of `image_size`: of `shardfeed.pipelines.crop`. Images are then a list with a batch for each
-            view. With `label=None` it is the whole batch.
+            view.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
             dataset in a bucket `Blocks(block_bytes=8 << 20)`. "stream" is not supported.
         label: with `image_size` and `image_transform`: key of a feature with one number per record, or of a "tags"
             feature (a set of classes), which becomes multi-hot: float32 [b, classes]. Samples whose number is missing
-            (NaN) are left out, and a warning counts them.
+            (NaN) are left out, and a warning counts them. None: batches are the images alone, of all samples.
         start_step: None: each iteration is one epoch. A number: one endless iteration over all epochs, without a pause
             between them, which starts at this step, counted from the start of epoch 0.
         pad: the value used to pad tensors of varying shape, at their end, to the longest one in the batch. None: shapes
@@ -144,23 +143,17 @@ def torch_loader(
             for images, labels in loader:
                 loss = criterion(model(images.cuda() / 255), labels.cuda())
     """
-    order = default_order(samples, Global()) if order is None else order
-    if order == "stream" or isinstance(order, Stream):
-        problem = f"got {order!r}, an order that only TensorFlow's batches have"
-        raise UsageError("order", problem, 'use "global", or "blocks" where random reads are slow')
+    chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     if views is not None:
         given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
-        made = GeometricTransform(views_crop(views, **given))
-        image_transform, transform = (made, None) if label is not None else (None, made)
-    else:
-        check_label(label)
-    if gives_sizes(order) and [image_size, transform, image_transform].count(None) == 3:
+        image_transform = GeometricTransform(views_crop(views, **given))
+    if gives_sizes(chosen_order) and [image_size, transform, image_transform].count(None) == 3:
         image_transform = random_resized_crop(**WHOLE)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
-    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=order)
+    arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
     _check_size(chosen, made, decode)
     plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
@@ -187,7 +180,7 @@ def torch_eval_loader(
     image_size: Size | None = None,
     transform: Transform | None = None,
     image_transform: Callable[..., Any] | None = None,
-    label: str = LABEL,
+    label: str | None = LABEL,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     damaged: Damaged = None,
@@ -242,7 +235,7 @@ def torch_predict_loader(
     batch_size: Count,
     image_size: Size | None = None,
     image_transform: Callable[..., Any] | None = None,
-    key: str = FILENAME,
+    key: str | None = FILENAME,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
     ranks: RanksLike = None,
@@ -260,6 +253,7 @@ def torch_predict_loader(
         image_size: size of the crops in pixels: one side, or (height, width).
         image_transform: instead of `image_size`, as in `torch_eval_loader`.
         key: key of a feature with one value per record, or of a "tags" feature, to return instead of the file name.
+            None: batches are the images alone.
         damaged: as in `torch_eval_loader`.
         workers, ranks, decode: as in `torch_loader`.
 
@@ -325,8 +319,7 @@ def _prepared(
 ) -> tuple[S, list[str] | None, Transform]:
     """Return the samples, the features to parse (None: all) and the transform: the only one of three that is given.
 
-    `label`: None if there is a transform, which needs none. With `texts`, it may be bytes, and samples without a
-    number are kept.
+    `label`: None for images alone. With `texts`, it may be bytes, and samples without a number are kept.
     """
     if [size, transform, image_transform].count(None) != 2:
         expected = "image_size, image_transform" if texts else "image_size, transform, image_transform"
@@ -336,20 +329,24 @@ def _prepared(
         check_transform(transform)
         keys, transform = transform.bind(schema) if isinstance(transform, SchemaTransform) else (None, transform)
         return samples, keys, transform
-    assert label is not None
     if image_transform is not None and not isinstance(image_transform, GeometricTransform):
         check_image_transform(image_transform)  # first: one with boxes tells more than that there is no label
     samples, keys = images_and_labels(samples, label, texts=texts)
-    number = Label.of(schema, label)
-    if size is not None:
-        return samples, keys, ImageAndLabel(crop(size), number)
-    assert image_transform is not None
-    if isinstance(image_transform, GeometricTransform):
-        if not runs_no_python(image_transform):
-            problem = f"got {type(image_transform).__name__}, which has a call of its own"
-            raise UsageError("image_transform", problem, "call it in a function of a record and a seed: transform=")
-        return samples, keys, ImageAndLabel(image_transform, number)
-    return samples, keys, ImageTransformed(image_transform, number)
+    number = None if label is None else Label.of(schema, label)
+    return samples, keys, _with_label(image_transform or crop(size), number)  # type: ignore[arg-type]  # one is given
+
+
+def _with_label(image: GeometricTransform | Callable[..., Any], label: Label | None) -> Transform:
+    """Make the transform to (image, label), or to the image alone.
+
+    Raises UsageError for a crop of ours with a call of its own, which the engine would not make.
+    """
+    if not isinstance(image, GeometricTransform):
+        return ImageTransformed(image, label)
+    if not runs_no_python(image):
+        problem = f"got {type(image).__name__}, which has a call of its own"
+        raise UsageError("image_transform", problem, "call it in a function of a record and a seed: transform=")
+    return image if label is None else ImageAndLabel(image, label)
 
 
 def _pixels(decode: Decode, samples: Samples, transform: Transform, collate_fn: Any) -> np.dtype:

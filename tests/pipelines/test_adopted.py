@@ -214,7 +214,7 @@ def test_no_image_or_no_label_is_said_alike(tmp_path: Path) -> None:
     raw = adopted([{ENCODED: bytes(12), LABEL: n} for n in range(4)], tmp_path / "c")
     for split, match in (
         (no_image, "image: the records have no 'image/encoded', one image each; .*'left', 'right'; .*--image-key KEY"),
-        (no_label, "label: this dataset has no label; predict_batches"),
+        (no_label, "label: this dataset has no label; label=None gives only images"),
         (raw, "image: 'image/encoded' is not an image; features with bytes: 'image/encoded'"),
     ):
         for make in (

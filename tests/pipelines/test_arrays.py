@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -470,7 +471,7 @@ def test_labels_of_other_kinds_and_features(flowers: Dataset, tmp_path: Path) ->
         arrays(train, features=["image/encoded"])
     with pytest.raises(UsageError, match="targets: got 'box'"):
         arrays(train, targets=["box"])
-    with pytest.raises(UsageError, match="this dataset has no objects with classes"):
+    with pytest.raises(UsageError, match=r"^targets: this dataset has no objects with classes"):
         arrays(train, targets=["boxes"])
 
 
@@ -516,6 +517,17 @@ def test_rasters(tmp_path: Path) -> None:
         assert batch["raster"].dtype == np.int32
         assert np.array_equal(batch["raster"], masks.numpy())
         assert len(batch["image/filename"]) == 4
+
+
+def test_a_letterbox_of_rasters_without_void_is_refused_with_a_way_that_works(tmp_path: Path) -> None:
+    convert(scenes("rasters"), tmp_path / "out", split={"train": 1.0}, workers=1)
+    train = shardfeed.open(tmp_path / "out")["train"]
+    assert train.schema.raster is not None
+    train.schema = replace(train.schema, raster=replace(train.schema.raster, void=None))
+    options: dict[str, Any] = {"batch_size": 4, "image_size": 64, "targets": ["raster"]}
+    with pytest.raises(UsageError, match=r"^targets: .* no void value.*leave letterbox out"):
+        array_batches(train, letterbox=True, **options)
+    assert "raster" in next(iter(array_batches(train, **options)))
 
 
 def test_arguments(flowers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """`shardfeed bench`: the real command on small datasets, its JSON, its picture and its errors."""
 
+import argparse
 import io
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from shardfeed.tools.bench.plot import draw
 from shardfeed.tools.bench.report import report_text
 from shardfeed.tools.bench.stages import STAGES, STAGES_ON_HOST
 from shardfeed.tools.cli import main
+from shardfeed.tools.commands import bench_command
 
 ROOT = Path(__file__).parents[2]
 SHAPES = ROOT / "data_samples" / "shapes"
@@ -113,10 +116,31 @@ def test_the_report_of_a_model_that_waits_and_of_one_that_does_not() -> None:
     assert "ceiling      not measured: the records hold raw pixels" in raw
     hurried = report_text(given(advice=[]))
     assert "is unknown:" in hurried
-    assert "--seconds 120 --model-ms 40" in hurried
+    assert "--batch-size 64 --seconds 120 --model-ms 40" in hurried
     assert "no tested change gains" in report_text(given(advice=[], not_tried=[]))
     slow = given()["disk"] | {"images_per_s": 100.0, "dataset_bytes": 99}
     assert "the disk is the limit" in report_text(given(disk=slow))
+
+
+@pytest.mark.parametrize("again", [{"model": None}, {"advice": []}, {}])
+def test_the_command_that_is_suggested_keeps_the_options_of_the_run(again: dict[str, Any]) -> None:
+    """It would measure another pipeline without them; the command's own parser takes it."""
+    run = {"split": "my split", "batch_size": 16, "image_size_px": 96, "order": "global", "workers": 1, "seconds": 20.0}
+    text = report_text(given(**run, **again))
+    (line,) = [line for line in text.splitlines() if line.startswith("  shardfeed bench")]
+    parser = argparse.ArgumentParser()
+    bench_command.add_arguments(parser)
+    typed = vars(parser.parse_args(shlex.split(line)[2:]))
+    assert {key: str(typed[key]) for key in ("dataset", "split", "batch_size", "image_size", "order", "workers")} == {
+        "dataset": "shapes",
+        "split": "my split",
+        "batch_size": "16",
+        "image_size": "96",
+        "order": "global",
+        "workers": "1",
+    }
+    assert typed["model_ms"] is not None
+    assert float(typed["seconds"]) == (40 if again == {"advice": []} else 20)
 
 
 def test_a_refusal_has_no_headline_and_no_advice() -> None:

@@ -169,18 +169,41 @@ def _on_gpu(report: dict[str, Any]) -> list[str]:
     ]
 
 
+# Option of the command -> its figure in the report, and the value by default; None: it is always repeated.
+_OPTIONS = {
+    "split": ("split", "train"),
+    "batch-size": ("batch_size", None),
+    "image-size": ("image_size_px", 224),
+    "order": ("order", "stream"),
+    "seconds": ("seconds", 60),
+}
+
+
+def _again(report: dict[str, Any], *, seconds: float | None = None, model_ms: float | None = None) -> str:
+    """Write the command of this run, with all of its options, or with other `seconds` or `model_ms`."""
+    figures = report if seconds is None else report | {"seconds": seconds}
+    options = {name: figures[key] for name, (key, usual) in _OPTIONS.items() if figures[key] != usual}
+    if report["workers"] != report["cores_granted"]:
+        options["workers"] = report["workers"]
+    if model_ms is not None or report["model"]:
+        options["model-ms"] = report["model"]["model_ms"] if model_ms is None else model_ms
+    typed = [f"--{name} {_figure(value)}" for name, value in options.items()]
+    return " ".join(["shardfeed bench", shell_quoted(report["dataset"]), *typed])
+
+
+def _figure(value: float | str) -> str:
+    return f"{value:g}" if isinstance(value, float) else shell_quoted(str(value))
+
+
 def _next(report: dict[str, Any]) -> str:
-    place = shell_quoted(report["dataset"])
     if not report["model"]:
         step = round(report["batch_size"] / report["pipeline"]["images_per_s"] * 1e3)
         return (
             f"next: would your model wait? Steps of {step} ms and longer should not. Give the length of a step:\n"
-            f"  shardfeed bench {place} --batch-size {report['batch_size']} --model-ms {max(1, step)}"
+            f"  {_again(report, model_ms=max(1, step))}"
         )
     if report["advice"] == [] and report["not_tried"]:
-        options = f"--seconds {2 * report['seconds']:g} --model-ms {report['model']['model_ms']:g}"
-        return f"next: give it more time\n  shardfeed bench {place} --batch-size {report['batch_size']} {options}"
+        return f"next: give it more time\n  {_again(report, seconds=2 * report['seconds'])}"
     if report["advice"]:
-        options = f"--batch-size {report['batch_size']} --model-ms {report['model']['model_ms']:g}"
-        return f"next: change the first of these, and measure again\n  shardfeed bench {place} {options}"
+        return f"next: change the first of these, and measure again\n  {_again(report)}"
     return "\n".join(["next, in Python:", *(f"  {line}" for line in report["next"])])

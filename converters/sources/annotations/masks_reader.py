@@ -30,6 +30,7 @@ from shardfeed.converters.sources.annotations.masks_meaning import (
 from shardfeed.converters.sources.files.listing import (
     IMAGE_FOLDERS,
     MASK_FOLDERS,
+    MASK_WORD,
     Choice,
     Listing,
     names_image,
@@ -48,13 +49,12 @@ _MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 4  # that `may_have_masks` looks 
 _ANY = re.compile(b"")
 Role = Literal["image", "mask"]
 
-_MASK_WORDS = rb"masks?|labels?|labelids|labeltrainids|annot|annotations?|gt|groundtruth|seg|segmentation|matte|trimap"
-_MASK_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _MASK_WORDS, re.IGNORECASE)  # train_masks, trainannot
+_MASK_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % MASK_WORD, re.IGNORECASE)  # train_masks, trainannot
 _IMAGE_FOLDER = re.compile(rb"(.+?)[_.-]?(?:images?|imgs?)", re.IGNORECASE)
 # Usual words in the names of masks, and of images. Only the first mark a mask without its own folder.
-_MASK_END = re.compile(rb"(.+?)(?:[_.-](?:%s))+" % _MASK_WORDS, re.IGNORECASE)
+_MASK_END = re.compile(rb"(.+?)(?:[_.-](?:%s))+" % MASK_WORD, re.IGNORECASE)
 _MASK_NAME = re.compile(
-    rb"(?:(?:masks?|labels?|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|gtfine|gtcoarse|l|color|manual\d?))*" % _MASK_WORDS,
+    rb"(?:(?:masks?|labels?|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|l|color|manual\d?))*" % MASK_WORD,
     re.IGNORECASE,
 )
 _IMAGE_NAME = re.compile(

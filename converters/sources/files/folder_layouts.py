@@ -14,6 +14,7 @@ from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, A
 from shardfeed.converters.sources.files.listing import (
     IMAGE_FOLDERS,
     MASK_FOLDERS,
+    MASK_WORD,
     Listing,
     names_image,
     split_words_in,
@@ -29,9 +30,9 @@ _PARTNERS = 100_000  # files among which it is searched
 _FOLDERS, _FILES = 100, 9  # folders, and files in each, that are examined for a folder for each sample
 _YAML = (b"data.yaml", b"data.yml", b"dataset.yaml", b"dataset.yml")
 _OF_COCO = re.compile(rb"(images|train|val|valid|validation|test|unlabeled|minival)(_?\d{4})?(_images)?")
-_MASKS = MASK_FOLDERS | {b"label", b"output", b"outputs", b"matte"}
+_MASKS = MASK_FOLDERS | {b"output", b"outputs"}  # of image-to-image tasks
 # Additions to a name: `train_masks` to `train`, `0001_mask.png` to `0001.jpg`.
-_ADDED = rb"masks?|labels?|labelids|annot|annotations?|gt|gtfine|gtcoarse|leftimg8bit|seg|segmentation|matte|trimap"
+_ADDED = rb"leftimg8bit|" + MASK_WORD
 _OF_FOLDER = re.compile(rb"(.+?)[_.-]?(?:%s)" % _ADDED)
 _OF_FILE = re.compile(rb"(?:(?:image|img|mask|label|gt|seg)[_.-])?(.+?)(?:[_.-](?:%s|image|img|sat|color|l))*" % _ADDED)
 _TOKEN = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -42,7 +43,7 @@ _GENERIC = (
     IMAGE_FOLDERS
     | _MASKS
     | frozenset(
-        b"anchor annot bicubic bounding box conditioning control data database dataset datasets depth disparity files "
+        b"anchor bicubic bounding box conditioning control data database dataset datasets depth disparity files "
         b"flow frame frames gallery hr imagesets index ir jpeg jpg lq lr minival nir obj output outputs png probe "
         b"query segmentationobject set source sources thumbnails thumbs tr ts unlabeled unlabelled xml xmls".split()
     )

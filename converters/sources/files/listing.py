@@ -27,15 +27,20 @@ _IMAGE_EXTENSIONS = frozenset(
     b"jpg jpeg jpe jfif png gif bmp dib tif tiff webp avif heic heif mpo tga ico".split()
     + b"jp2 j2k j2c jpc jpf jpx jxl ppm pgm pbm pnm".split()
 )
-# Names of folders, in lower case, that hold images of all classes, and masks.
+# Names of folders, in lower case, that hold images of all classes.
 IMAGE_FOLDERS = frozenset(
     b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
 )
-MASK_FOLDERS = frozenset(
-    b"masks mask labels label labelids labeltrainids annotations annotation annots segmentation segmentations "
-    b"segmentationclass segmentationclassaug seg segs gt gtfine gtcoarse groundtruth ground_truth ground-truth target "
-    b"targets trimaps mattes 1st_manual manual1".split()
+# Words for masks, in lower case: the name of a folder, or added to that of another folder or of an image, as in
+# `train_masks`, `trainannot` and `0001_mask.png`.
+MASK_WORDS = frozenset(
+    b"mask masks label labels labelids labeltrainids annot annots annotation annotations seg segs segmentation "
+    b"segmentations segmentationclass segmentationclassaug gt gtfine gtcoarse groundtruth ground_truth ground-truth "
+    b"trimap trimaps matte mattes".split()
 )
+MASK_WORD = b"|".join(map(re.escape, sorted(MASK_WORDS)))  # a regular expression of any of them
+# Names of folders of masks; those that are no words for masks do not mark what they are added to.
+MASK_FOLDERS = MASK_WORDS | frozenset(b"target targets 1st_manual manual1".split())
 
 
 class Patterns:

@@ -51,7 +51,7 @@ from shardfeed.converters.sources.rare.array_pixels import PixelParts
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.record_columns import NAMES, NUMBERS
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, choose_roles, kind_of
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles, kind_of, with_own_names
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
@@ -313,32 +313,50 @@ def read(look: Look, options: ColumnOptions) -> ColumnarSource:
     folder = Unpacked()
     try:
         shards = [_opened(look.folder, shard, folder) for shard in read_index(look.folder, files)]
-        kinds = _kinds(shards, look.path)
-        own = next((name for name in NUMBERS if kinds.get(name) in ("integer", "text")), "")
-        infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
-        given = {"unlabelled": options.unlabelled, "one_hot": options.one_hot, "names": NAMES}
-        roles = choose_roles(look.path, infos, options.columns, **given)
+        roles = _roles(shards, look.path, options)
         names, splits = [shard.name for shard in shards], [shard.split for shard in shards]
         whole = os.fsencode(os.path.abspath(look.path)) if look.is_folder else None
         of = SourceFiles([listed(shard.path) for shard in shards], names, whole, of_splits=splits)
         gather = Gather(of, roles, options, prefixes=[f"{one}/" for one in names], digits=6)
         images = [name for name in map(roles.name, ("image", "mask")) if name is not None]
-        for i, shard in enumerate(shards):
-            for sample in _samples(shard):
-                gather.add(_row(i, sample, shard.columns, images, roles.columns.difference(images)))
+        _add_samples(gather, shards, images, roles.columns.difference(images))
     except OSError as error:
         raise storage_error(look.path, "read", error) from error
-    contents = []
-    for place, column in enumerate(images):
-        parts = Parts(of.files, gather.file_of, gather.where(2 * place), gather.where(2 * place + 1), folder)
-        encodings = [shard.columns.encoding.get(column, "") for shard in shards]
-        contents.append(PixelParts(parts, [None if one in FILES else partial(png_of, one) for one in encodings]))
+    contents = _contents(of, gather, shards, images, folder)
     return gather.source(
         contents[0],
         "MDS shard",
         rasters=partial(read_masks, contents[1], options.class_names) if contents[1:] else None,
         notes=folder.note,
     )
+
+
+def _contents(
+    of: SourceFiles, gather: Gather, shards: Sequence[MdsShard], images: Sequence[str], folder: Unpacked
+) -> list[PixelParts]:
+    """Where the files, or pixels, of each column of images are."""
+    contents = []
+    for place, column in enumerate(images):
+        parts = Parts(of.files, gather.file_of, gather.where(2 * place), gather.where(2 * place + 1), folder)
+        encodings = [shard.columns.encoding.get(column, "") for shard in shards]
+        contents.append(PixelParts(parts, [None if one in FILES else partial(png_of, one) for one in encodings]))
+    return contents
+
+
+def _add_samples(gather: Gather, shards: Sequence[MdsShard], images: Sequence[str], wanted: Collection[str]) -> None:
+    for place, shard in enumerate(shards):
+        for sample in _samples(shard):
+            gather.add(_row(place, sample, shard.columns, images, wanted))
+
+
+def _roles(shards: Sequence[MdsShard], path: str, options: ColumnOptions) -> Roles:
+    """Choose the role of each column. Raises UsageError as `choose_roles` does."""
+    kinds = _kinds(shards, path)
+    own = next((name for name in NUMBERS if kinds.get(name) in ("integer", "text")), "")
+    infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
+    infos = with_own_names(infos, options.columns)
+    given = {"unlabelled": options.unlabelled, "one_hot": options.one_hot, "names": NAMES}
+    return choose_roles(path, infos, options.columns, **given)
 
 
 def _kinds(shards: Sequence[MdsShard], path: str) -> dict[str, Kind]:

@@ -1,7 +1,7 @@
 """Roles of columns (image, label, caption, ...): one table of usual names for all formats."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from shardfeed.annotations import CAPTION
@@ -204,6 +204,23 @@ def choose_roles(
         found.setdefault("key", by_name[own])
     used = {info.name for info in (*found.values(), *extra.values(), *hot)}
     return Roles(found, extra, tuple(name for name in by_name if name not in used), hot)
+
+
+def with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
+    """State the role of `image/class/text`, which shards of ours keep in other formats: it names the number beside it.
+
+    By its last word it would be a caption. Nothing is stated if the user `asked` for a label.
+    """
+    by_key = {info.word or info.name: info for info in infos}
+    number = next((by_key[key] for key in ("cls", "label", LABEL) if key in by_key), None)
+    text = by_key.get(TEXT)
+    if text is None or number is None or not asked.keys().isdisjoint(("label", LABEL, TEXT)):
+        return [*infos]
+    if (number.kind, text.kind) != ("integer", "text"):
+        return [*infos]
+    stated: dict[str, Role] = {number.name: "label", text.name: "label text"}
+    others = [replace(info, role=None) if info.role == "label" else info for info in infos]
+    return [replace(info, role=stated.get(info.name, info.role)) for info in others]
 
 
 def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:

@@ -48,7 +48,7 @@ from shardfeed.converters.sources.statements import is_ours
 from shardfeed.errors import UsageError, argument
 from shardfeed.kinds import KINDS
 from shardfeed.schema import LABEL, Feature, Schema
-from shardfeed.text import counted, number
+from shardfeed.text import counted, number, some
 
 _EMPTY = "classes without objects in the source, kept"
 
@@ -86,7 +86,7 @@ class ListedFiles:
         return self.listing.file(index)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ColumnarSource:
     """A Source (see source.py) of samples by number.
 
@@ -134,6 +134,12 @@ class ColumnarSource:
             return schema
         features = {RASTER: Feature("bytes", (), "raster"), RASTER_FORMAT: Feature("bytes", (), "text")}
         return replace(schema, features={**schema.features, **features}, raster=self.rasters.raster)
+
+    def __repr__(self) -> str:
+        """Describe the source in one line."""
+        parts = [number(len(self.keys), "sample"), *sorted(self.schema.features)]
+        splits = some(self.splits.names) if self.splits else ""
+        return f"{type(self).__name__}({', '.join(parts)}{f'; splits {splits}' if splits else ''})"
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -365,14 +365,14 @@ def test_a_split_without_records_lacks_no_label(tmp_path: Path) -> None:
 
 
 def test_splits_are_named_as_convert_names_them(tmp_path: Path) -> None:
-    """By the word in the name of a file or folder, as it is written; Spark's part files are one split."""
+    """By the usual word for the one in the name of a file or folder; Spark's part files are one split."""
     for folder, words in (("tfx", ("Split-train", "Split-eval")), ("spark", ("train.tfrecord", "val.tfrecord"))):
         for word in words:
             for part in range(2):
                 name = f"part-0000{part}-6a5b{part}-c000.tfrecord"
                 write(tmp_path / folder / word / name, [example(image=picture(part), label=part)])
         assert {split.name: len(split.files) for split in survey(tmp_path / folder).splits} == {
-            word.removeprefix("Split-").removesuffix(".tfrecord"): 2 for word in words
+            usual_split(word.removeprefix("Split-").removesuffix(".tfrecord")) or "eval": 2 for word in words
         }
 
 
@@ -399,11 +399,11 @@ def test_files_of_spark_without_a_suffix(tmp_path: Path) -> None:
         (["train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"], ["train", "validation"]),
         (["mnist-train.tfrecord-00000-of-00001", "mnist-test.tfrecord-00000-of-00001"], ["test", "train"]),
         (["a_train.tfrecord", "b_train.tfrecord", "c_val.tfrecord"], ["train", "validation"]),
-        (["cats_train_v1.tfrecord", "cats_val_v1.tfrecord"], ["train", "val"]),
+        (["cats_train_v1.tfrecord", "cats_val_v1.tfrecord"], ["train", "validation"]),
     ],
 )
 def test_splits_are_those_of_convert(tmp_path: Path, names: list[str], splits: list[str]) -> None:
-    """`adopt` keeps the word of a name as it is written, unless several names have it."""
+    """`adopt` names splits as `convert` does, but for files that are named like shards: `val-00000-of-00001`."""
     for name in names:
         write(tmp_path / name, [example(image=picture(len(name)), label=0)])
     assert [split.name for split in survey(tmp_path).splits] == splits
@@ -420,3 +420,13 @@ def test_names_without_a_word_for_a_split(tmp_path: Path) -> None:
     assert [source[i].split for i in range(len(source))] == [None, None]
     note = "kinds of files without a word for a split, read as one: 2 (cats, dogs)"
     assert note in info_of(source).findings.notes
+
+
+def test_that_no_label_was_found_is_said_with_the_way_to_name_one(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "x.tfrecord", [example(img=picture(n), breed=n) for n in range(3)])
+    (note,) = [note for note in survey(tmp_path / "in").notes if note.startswith("no feature is the label")]
+    assert "breed" in note
+    assert "label_key" in note
+    named = survey(tmp_path / "in", label_key="breed")
+    assert named.schema.key(LABEL) == "breed"
+    assert not [note for note in named.notes if note.startswith("no feature is the label")]

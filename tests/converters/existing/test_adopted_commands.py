@@ -37,7 +37,7 @@ def test_folders_of_splits(tmp_path: Path) -> None:
             write(home / split / f"{shard:02d}-224x224-{count}.tfrec", rows)
     (home / "README").write_text("x")
     data = shardfeed.open(adopted(home))
-    assert {name: len(split) for name, split in data.items()} == {"train": 8, "val": 4}
+    assert {name: len(split) for name, split in data.items()} == {"train": 8, "validation": 4}
     assert data["train"].column(LABEL).tolist() == [0] * 4 + [1] * 4
     assert list(shardfeed.open(adopted(home.rename(tmp_path / "one"), "--split-name", "all"))) == ["all"]
 

@@ -165,7 +165,7 @@ def test_a_dataset_without_labels(flowers_folder: Path, tmp_path: Path) -> None:
         split, lambda features, seed: features["image/filename"], batch_size=4, keys=["image/filename"]
     )
     assert len(next(iter(batches.as_numpy_iterator()))) == 4
-    with pytest.raises(UsageError, match="label: this dataset has no label; predict_batches"):
+    with pytest.raises(UsageError, match="label: this dataset has no label; label=None"):
         train_batches(split, batch_size=4, image_size=32)
 
 

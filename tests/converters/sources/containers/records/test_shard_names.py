@@ -19,7 +19,7 @@ def splits(*names: str, split_name: str | None = None) -> dict[str, tuple[str | 
         (["train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord"], "train"),
         (["mnist-train.tfrecord-00000-of-00002", "mnist-train.tfrecord-00001-of-00002"], "train"),  # TFDS
         (["x.tfrecord-00000-of-00002", "x.tfrecord-00001-of-00002"], "x"),
-        (["coco_val.record-00000-of-00002", "coco_val.record-00001-of-00002"], "val"),  # Object Detection API
+        (["coco_val.record-00000-of-00002", "coco_val.record-00001-of-00002"], "validation"),  # Object Detection API
         (["part_2.tfrec", "part_10.tfrec"], "part"),
         (["train00-2071.tfrec", "train01-2071.tfrec", "train15-97.tfrec"], "train"),  # Kaggle
         (["00-224x224-798.tfrec", "01-224x224-798.tfrec"], "train"),
@@ -30,7 +30,7 @@ def splits(*names: str, split_name: str | None = None) -> dict[str, tuple[str | 
         (["cats_train_v1-0-of-2.tfrecord", "cats_train_v1-1-of-2.tfrecord"], "train"),
         (["train_small-00000-of-00002.tfrecord", "train_small-00001-of-00002.tfrecord"], "train_small"),  # our own
         (["small_train-00000-of-00001.tfrecord"], "train"),
-        (["val2017-0-of-2.tfrecord", "val2017-1-of-2.tfrecord"], "val"),
+        (["val2017-0-of-2.tfrecord", "val2017-1-of-2.tfrecord"], "validation"),
         (["cats_train_test-0-of-2.tfrecord", "cats_train_test-1-of-2.tfrecord"], "cats_train_test"),
         (["my data-0-of-2.TFRecord", "my data-1-of-2.TFRecord"], "my_data"),
         (["2017-0-of-2.tfrecord", "2017-1-of-2.tfrecord"], "split_2017"),
