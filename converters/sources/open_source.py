@@ -147,7 +147,7 @@ def _of_archive(look: Look, reader: str | None, options: Options | None, wanted:
     return source.changed(kept=(unpacked, source.kept))
 
 
-def _plain(look: Look, values: Mapping[str, Any], found: list[Evidence]) -> Source:
+def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> Source:
     """The source of a folder of classes, or of a label file. Raises UsageError; of `found`, what is nearly complete."""
     try:
         _check_name(look)

@@ -9,13 +9,13 @@ import os
 import socket
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from shardfeed.errors import escape
+from shardfeed.user_warnings import warn_user
 
 DEADLINE_SECONDS = 120  # for a request that reads, with all its attempts, while the store is out
 SAID_AFTER = 10.0  # seconds
@@ -23,7 +23,7 @@ SAID_AFTER = 10.0  # seconds
 
 def _warn(message: str) -> None:
     with suppress(Warning):  # if warnings are errors, this thread has nobody to raise one to
-        warnings.warn(message, RuntimeWarning, stacklevel=1)
+        warn_user(message, RuntimeWarning)
 
 
 # The fetcher of a cache, whose stderr is a file, passes messages on instead, until a store answers again.

@@ -138,8 +138,10 @@ class ColumnarSource:
     def __repr__(self) -> str:
         """Describe the source in one line."""
         parts = [number(len(self.keys), "sample"), *sorted(self.schema.features)]
-        splits = some(self.splits.names) if self.splits else ""
-        return f"{type(self).__name__}({', '.join(parts)}{f'; splits {splits}' if splits else ''})"
+        if self.splits is None:
+            return f"{type(self).__name__}({', '.join(parts)})"
+        splits = some(name for name in self.splits.names if name is not None)
+        return f"{type(self).__name__}({', '.join(parts)}; splits {splits})"
 
     def __len__(self) -> int:
         return len(self.keys)
