@@ -288,7 +288,7 @@ class SeenColumns:
         raise NoImageError(place, problem + some(dotted or self.members), self._image_remedy(dotted))
 
     def _image_remedy(self, dotted: list[str]) -> str:
-        """What to do if no column is the image; `dotted`: those that may be."""
+        """Return the remedy where no column is the image; `dotted`: those that may be."""
         if self.members.keys() == {"tar"}:  # ImageNet's, a class each
             each = "for f in *.tar; do mkdir ${f%.tar} && tar -xf $f -C ${f%.tar} && rm $f; done"
             return f"unpack it and the tars in it into an empty folder, and convert that folder: `{each}`"

@@ -32,4 +32,4 @@ def test_freed_memory_is_not_faulted_in_again() -> None:
 
 def test_the_environment_has_the_last_word() -> None:
     given = {"MALLOC_TRIM_THRESHOLD_": "131072"}, {"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}
-    assert min(faults("kept", **each) for each in given) > 500
+    assert min(faults("kept", **each) for each in given) > 5 * faults("kept")

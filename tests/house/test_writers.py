@@ -72,6 +72,7 @@ REASONS = {
     ("converters/engines/node_probe.py", "Probe.__init__"): "random bytes, which nodes compare",
     ("converters/existing/passport.py", "card"): "the card and Croissant: for people and other programs",
     ("converters/existing/pull.py", "pull"): "the bytes of a manifest that was parsed, and files beside a dataset",
+    ("converters/existing/pull.py", "_copy_cards"): "the card and Croissant: for people and other programs",
     ("converters/existing/pull.py", "_fetch"): "a file of a dataset, compared with its manifest",
     (
         "converters/existing/rebuild.py",

@@ -116,7 +116,7 @@ def test_a_key_that_is_none_is_refused_by_both(split: Split, key: str) -> None:
             make(split, batch_size=16, image_size=8, key=key)  # type: ignore[operator]
     with pytest.raises(UsageError, match=r"^image_size, image_transform: expected exactly one"):
         shardfeed.torch_predict_loader(split, batch_size=16)
-    with pytest.raises(UsageError, match="label: this dataset has no label; predict_batches"):
+    with pytest.raises(UsageError, match=r"label: this dataset has no label; label=None.*predict_batches"):
         torch_eval_loader(split, batch_size=16, image_size=8)
 
 

@@ -90,7 +90,7 @@ def environment(server: LyingServer) -> dict[str, str]:
 
 
 def said_by(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command that fails says: one line, and an exit code for an error of usage or of the environment."""
+    """The one line of a command that fails, with an exit code for an error of usage or of the environment."""
     code = main([*arguments])
     lines = capfd.readouterr().err.strip().splitlines()
     assert code in (UsageError.exit_code, StorageError.exit_code), lines

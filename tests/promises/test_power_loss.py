@@ -15,6 +15,7 @@ from shardfeed.converters.planning.plan import make_plan
 from shardfeed.converters.shards import write_shard as shard_writer
 from shardfeed.converters.shards.receipts import load_receipt
 from shardfeed.errors import OutputExistsError
+from shardfeed.foreign import Stop
 from shardfeed.formats.registry import FORMATS, NATIVE
 from shardfeed.storage.storage import file_checksum
 
@@ -88,7 +89,7 @@ SCENARIOS = {
 }
 
 
-class PowerCut(BaseException):
+class PowerCut(Stop):
     """Stops a conversion where it is."""
 
 

@@ -28,7 +28,7 @@ def test_listing_and_planning_tell_how_far_they_are(
 ) -> None:
     root = folder(4)
     monkeypatch.setattr("shardfeed.converters.sources.files.walk.EVERY", 5)
-    monkeypatch.setattr("shardfeed.converters.planning.plan.EVERY", 5)
+    monkeypatch.setattr("shardfeed.converters.planning.survey.EVERY", 5)
     told: list[tuple[str, int, int | None]] = []
     with report_progress_to(lambda *sign: told.append(sign)):
         make_plan(ImageFolder(root), PlanOptions())

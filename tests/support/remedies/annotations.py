@@ -456,5 +456,7 @@ def masks_in_no_split(box: Box) -> None:
     Way("--min-objects", 4, fill={"--min-objects": "1"}),
 )
 def a_dataset_with_boxes(box: Box) -> None:
-    coco(box, "set/instances.json", "photos")
+    outlined = {"bbox": [2, 3, 10, 12], "area": 60, "iscrowd": 0}  # an area that is not the box's, which YOLO loses
+    annotations = [{"id": i, "image_id": i, "category_id": 1 + i % 2, **outlined} for i in range(4)]
+    coco(box, "set/instances.json", "photos", annotations=annotations)
     assert box.type("convert set/instances.json scenes --images photos") == 0
