@@ -259,7 +259,7 @@ def export(
         splits=items.counts,
         files=tree.files,
         size=tree.size,
-        left_out=dict.fromkeys(losses.keys, 0) | {word: count for word, count in items.left_out.items() if count},
+        left_out=_left_out(losses, items),
         renamed=written.renamed,
         notes=(*form.notes, *written.notes, *alike),
         convert_commands=tuple(one.command(target, items.stored) for one in again),
@@ -292,7 +292,14 @@ def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeat
         spared = items.without_content({word: keys for word, keys in kinds.items() if word not in drop})
         if not spared:
             raise
+        items.without_loss = frozenset(spared)
         return losses(drop=[*drop, *spared])
+
+
+def _left_out(losses: DroppedFeatures, items: ExportRecords) -> dict[str, int]:
+    """Count what was left out, by word; not what an export leaves out because nothing is lost with it."""
+    counts = dict.fromkeys(losses.keys, 0) | {word: count for word, count in items.left_out.items() if count}
+    return {word: count for word, count in counts.items() if word not in items.without_loss}
 
 
 class _Written:

@@ -178,6 +178,7 @@ class ExportRecords:
             raise UsageError(data.directory, f"has no {ENCODED}: there are no images to export")
         self.splits = tuple(name for name in in_usual_order(data) if len(data[name]))
         self.left_out: Counter[str] = Counter()
+        self.without_loss: frozenset[str] = frozenset()  # words that were left out with no data behind them
         self._counted = {name for name in self.splits if _counted(data, name)}
 
     @property

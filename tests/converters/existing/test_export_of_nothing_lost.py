@@ -32,7 +32,8 @@ def coco(root: Path, first_id: int = 1, **more: Any) -> Path:
 
 
 def test_plain_coco_goes_to_yolo_and_back_without_a_word(tmp_path: Path) -> None:
-    export(coco(tmp_path), tmp_path / "yolo", to="yolo")
+    exported = export(coco(tmp_path), tmp_path / "yolo", to="yolo")
+    assert exported.left_out == {}
     convert(open_source(tmp_path / "yolo"), tmp_path / "again", workers=1)
     assert sum(map(len, shardfeed.open(tmp_path / "again").values())) == 4
 
@@ -46,4 +47,4 @@ def test_what_would_be_lost_is_named_alone(tmp_path: Path, more: dict[str, Any],
     with pytest.raises(UsageError, match=f"yolo cannot store its {word}") as raised:
         export(out, tmp_path / "yolo", to="yolo")
     assert f"drop=['{word}']" in str(raised.value)
-    export(out, tmp_path / "yolo", to="yolo", drop=[word])
+    assert [*export(out, tmp_path / "yolo", to="yolo", drop=[word]).left_out] == [word]
