@@ -383,6 +383,7 @@ def several(shape: ArgumentShape) -> str:
 @cache
 def kinds_of(hint: Any) -> tuple[Any, ...]:
     """The types of a union; a type is one of itself. What `Annotated` adds to them is dropped, but for a Range."""
+    hint = _without_alias(hint)
     if isinstance(hint, TypeVar):
         return kinds_of(hint.__bound__ or Any)
     if get_origin(hint) is Annotated and not isinstance(hint.__metadata__[0], Range):
@@ -390,6 +391,14 @@ def kinds_of(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for each in get_args(hint) for kind in kinds_of(each))
     return (hint,)
+
+
+def _without_alias(hint: Any) -> Any:
+    """Return the type that an alias stands for, such as NumPy's NDArray where Python has `type` statements (3.12)."""
+    alias, inner = get_origin(hint) or hint, get_args(hint)
+    if type(alias).__name__ != "TypeAliasType":
+        return hint
+    return alias.__value__[inner] if inner else alias.__value__
 
 
 @cache

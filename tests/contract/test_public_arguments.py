@@ -10,7 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ import tensorflow as tf
 import torch
 from argument_fuzz import NOT_CALLED, RIGHT, Door, Place, calls
 from option_fuzz import commands
+from typing_extensions import TypeAliasType
 
 from shardfeed import converters, declared, shapes
 from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source, remove
@@ -239,3 +240,13 @@ def test_types_are_named_in_one_order() -> None:
     for hint in (Sequence[int | str], Sequence[str | int]):
         with pytest.raises(UsageError, match=r"expected a list of text or an integer$"):
             check("name", 1.5, hint)
+
+
+def test_an_alias_is_checked_as_the_type_that_it_stands_for() -> None:
+    """NumPy's NDArray is such an alias from Python 3.12 on."""
+    number = TypeVar("number", bound=np.generic)
+    alias: Any = TypeAliasType("alias", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
+    check("name", np.arange(3), alias[np.integer])
+    for wrong in ("text", np.zeros(3)):
+        with pytest.raises(UsageError, match=r"^name: got .*, expected ndarray$"):
+            check("name", wrong, alias[np.integer])
