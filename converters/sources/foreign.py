@@ -252,7 +252,7 @@ def _is_plain(sample: Any) -> bool:
 
 def _is_state(size: Any, mtime: Any) -> bool:
     """Whether these are the size and the modification time of a file."""
-    return type(size) is int and size >= 0 and type(mtime) is int and -(2**63) <= mtime < 2**63
+    return type(size) is int and size >= 0 and type(mtime) is int and mtime in _INT64
 
 
 def _fault(error: BaseException, where: str) -> FaultyImage:
@@ -319,8 +319,7 @@ def _plain_features(where: str, features: Any) -> dict[str, Any]:
 def _check_image(where: str, image: Any) -> None:
     """Raise _UnsoundError for what is no content: no file, no bytes, no function that returns bytes."""
     if type(image) is SourceFile and type(image.path) is bytes:
-        sound = type(image.size) is int and image.size >= 0 and type(image.mtime_ns) is int
-        if sound and image.mtime_ns in _INT64:
+        if _is_state(image.size, image.mtime_ns):
             return
     elif isinstance(image, bytes):
         return
@@ -335,7 +334,7 @@ def _check_attributes(where: str, image: Any) -> None:
     """Raise _UnsoundError for a `size` and an `mtime_ns` that are no numbers of a file, and for a record's fields."""
     try:
         size, mtime = getattr(image, "size", 0), getattr(image, "mtime_ns", 0)
-        sound = type(size) is int and size >= 0 and type(mtime) is int and mtime in _INT64
+        sound = _is_state(size, mtime)
         if isinstance(image, FinishedRecord):
             sound = sound and isinstance(image.digest, bytes) and isinstance(image.counted, bool)
     except BaseException as error:
