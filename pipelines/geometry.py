@@ -16,6 +16,8 @@ import numpy as np
 
 from shardfeed.declared import Range, checked
 from shardfeed.errors import UsageError, shown
+from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits
+from shardfeed.pipelines.augment.edits import Edit, Edits
 from shardfeed.pipelines.windows import RandomWindow, Window, center_window, uniform_numbers
 
 MIN_VISIBLE = 0.1  # default share of an object's box: with less, the object is dropped
@@ -28,7 +30,8 @@ class View(NamedTuple):
     """The part of an image that a sample shows: `window` of an image of `size`, resized to `content`.
 
     `target`: size of the output image. `content`: its part that is not padding, or all of it. All are in pixels; `size`
-    and `target` are (height, width). `mirrored`: whether left and right are swapped within the content.
+    and `target` are (height, width). `mirrored`: whether left and right are swapped within the content. `moves`: what
+    augmentations then do to places in the target, in turn, with the numbers of `Edit`.
     """
 
     size: tuple[int, int]
@@ -36,6 +39,7 @@ class View(NamedTuple):
     target: tuple[int, int]
     content: Window
     mirrored: bool = False
+    moves: tuple[tuple[Edit, np.ndarray], ...] = ()
 
 
 ChooseView = Callable[[int, int], View]  # from an image's height and width
@@ -272,7 +276,8 @@ class Crop:
 
     A target `BY_ORDER` becomes one by `at`. `channels`: of the result, 3, or 1 for brightness alone. `draws`: whether
     views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with the value
-    `fill`. `several`: whether a batch has a list of images, one for each of the `parts`.
+    `fill`. `several`: whether a batch has a list of images, one for each of the `parts`. `augment`: what is done to the
+    images after that.
     """
 
     target: tuple[int, int]
@@ -282,6 +287,7 @@ class Crop:
     letterboxes: bool = False
     fill: int = 0
     several: bool = False
+    augment: tuple[Augmentation, ...] = ()
 
     def at(self, shape: tuple[int, int] | None) -> "Crop":
         """Return the crop to the shape of a batch; itself if it has a size. Raises UsageError if there is neither."""
@@ -300,6 +306,15 @@ class Crop:
     def _to(self, shape: tuple[int, int]) -> "Crop":
         made: Any = self
         return replace(made, target=shape)
+
+    def edits(self, seeds: np.ndarray) -> Edits | None:
+        """The edits of the images with these seeds, int64 [k, 2]; None: there are none."""
+        return drawn_edits(self.augment, seeds, self.target) if self.augment else None
+
+    def augmented(self, augment: Sequence[Augmentation]) -> "Crop":
+        """The same with other augmentations."""
+        made: Any = self
+        return replace(made, augment=tuple(augment))
 
     def view(self, height: int, width: int) -> View:
         """Return the view of an image of this size, unless views are drawn."""
@@ -333,6 +348,7 @@ class RandomCrop(Crop):
     window: RandomWindow
     flip: bool
     channels: int = 3
+    augment: tuple[Augmentation, ...] = ()
     draws = True
 
     @property
@@ -362,6 +378,7 @@ class CenterCrop(Crop):
     target: tuple[int, int]
     crop_fraction: float
     channels: int = 3
+    augment: tuple[Augmentation, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.crop_fraction <= 1:
@@ -378,6 +395,7 @@ class Letterbox(Crop):
     target: tuple[int, int]
     fill: int
     channels: int = 3
+    augment: tuple[Augmentation, ...] = ()
     letterboxes = True
 
     def view(self, height: int, width: int) -> View:

@@ -36,10 +36,12 @@ class SampleSeed(int):
     """A sample's own seed in its epoch: an int, 0 to 2^63 - 1, for any generator, and the numbers drawn from it.
 
     `uniform`: float32 [24], of 0..1, what the TensorFlow pipeline draws for the same sample in the same epoch. `shape`:
-    (height, width) of the sample's batch, if its order decides it, as `Global(shapes=...)` does.
+    (height, width) of the sample's batch, if its order decides it, as `Global(shapes=...)` does. `pair`: int64 [2], the
+    order's seed of the sample, from which augmentations draw.
     """
 
     uniform: np.ndarray
+    pair: np.ndarray
     shape: tuple[int, int] | None = None
 
 
@@ -58,9 +60,9 @@ def sample_seeds(seeds: np.ndarray, shape: tuple[int, int] | None = None) -> lis
     """Seeds of samples from the order's seeds, int64 [k, 2]. In one call, because one seed takes as long as all."""
     made = []
     numbers = hashed(seeds[:, 0], seeds[:, 1]) >> np.uint64(1)
-    for number, uniform in zip(numbers.tolist(), uniform_numbers(seeds), strict=True):
+    for number, uniform, pair in zip(numbers.tolist(), uniform_numbers(seeds), seeds, strict=True):
         seed = SampleSeed(number)
-        seed.uniform, seed.shape = uniform, shape
+        seed.uniform, seed.pair, seed.shape = uniform, pair, shape
         made.append(seed)
     return made
 
@@ -79,15 +81,18 @@ class Window(NamedTuple):
     width: int
 
 
-def uniform_numbers(seeds: np.ndarray) -> np.ndarray:
-    """The first 24 numbers of TensorFlow's stateless generator, of 0..1: float32 [k, 24]. `seeds`: int64 [k, 2]."""
+def uniform_numbers(seeds: np.ndarray, own: int = OWN_KEY, blocks: int = _BLOCKS) -> np.ndarray:
+    """The first numbers of TensorFlow's stateless generator, of 0..1: float32 [k, 4 * blocks].
+
+    `seeds`: int64 [k, 2]. `own`: 0 to 2^64 - 1, a key of what draws, so that each draws other numbers by the same seed.
+    """
     words = seeds.astype(np.uint64)  # modulo 2^64
     with np.errstate(over="ignore"):
-        first, second = words[:, 0] + np.uint64(OWN_KEY), words[:, 1]
+        first, second = words[:, 0] + np.uint64(own), words[:, 1]
     key0, key1, low, high = _philox((first & _MASK32, first >> _32, second & _MASK32, second >> _32), *_SCRAMBLE)
-    blocks = np.arange(_BLOCKS, dtype=np.uint64)
-    words = np.broadcast_arrays(blocks, np.zeros((), np.uint64), low[:, None], high[:, None])
-    drawn = np.stack(_philox(words, key0[:, None], key1[:, None]), axis=-1).reshape(len(seeds), 4 * _BLOCKS)
+    counter = np.arange(blocks, dtype=np.uint64)
+    words = np.broadcast_arrays(counter, np.zeros((), np.uint64), low[:, None], high[:, None])
+    drawn = np.stack(_philox(words, key0[:, None], key1[:, None]), axis=-1).reshape(len(seeds), 4 * blocks)
     return (drawn & np.uint64(0x7FFFFF)).astype(np.float32) * np.float32(2.0**-23)  # 23 bits, as a float32's fraction
 
 

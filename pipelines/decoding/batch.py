@@ -16,6 +16,8 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
+from shardfeed.pipelines.augment.edits import Edits
+from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.decoding.compiled import Allocate, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
 from shardfeed.pipelines.geometry import ChooseView, Crop, View
@@ -98,6 +100,10 @@ class BatchDecoder:
             made = self._one_by_one(rest, payloads, view_seeds(seeds, number), images[number], parts[number])
             for at, view, other in zip(rest, *made, strict=True):
                 views[at], others[at] = view, other
+        for number, part in enumerate(parts):
+            if (edits := part.edits(view_seeds(seeds, number))) is not None:
+                self._edit(images[number], edits)
+                views = _with_moves(views, edits) if number == 0 else views
         return Batch(images if self._crop.several else images[0], views, others)
 
     def _room(self, count: int) -> list[np.ndarray]:
@@ -148,6 +154,16 @@ class BatchDecoder:
         made = list(chain.from_iterable(self._in_threads(part, range(0, len(which), count))))
         return [view for view, _ in made], [others for _, others in made]
 
+    def _edit(self, images: np.ndarray, edits: Edits) -> None:
+        """Carry out the edits of the images of a view, in threads."""
+        count = -(-len(images) // self._threads) or 1
+
+        def part(start: int) -> None:
+            for row in range(start, min(start + count, len(images))):
+                edit_image(images[row], edits, row)
+
+        self._in_threads(part, range(0, len(images), count))
+
     def _in_threads(self, call: Callable[[int], T], numbers: Iterable[int]) -> list[T]:
         """Results of `call` for each number, in their order."""
         numbers, pool = list(numbers), self._pool
@@ -188,6 +204,11 @@ class BatchDecoder:
             if key not in record:
                 raise IntegrityError("record", f"it has no {key}")
         return record, others
+
+
+def _with_moves(views: list[View], edits: Edits) -> list[View]:
+    """The views of images after their edits."""
+    return [view._replace(moves=edits.moves(row)) for row, view in enumerate(views)]
 
 
 class ReusedMemory:

@@ -1,0 +1,1 @@
+"""Augmentations, one in each file: what it draws, and the edits that follow from that."""

@@ -1,0 +1,39 @@
+"""Gray images."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardfeed.declared import Fraction, checked
+from shardfeed.pipelines.augment import colors
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits
+
+
+@checked
+def grayscale(p: Fraction = 0.1) -> "Grayscale":
+    """Make an image gray, with three equal channels: torchvision's RandomGrayscale.
+
+    Brightness is 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601).
+
+    Args:
+        p: how often, 0 to 1.
+
+    Raises UsageError for a `p` out of range.
+
+    Example:
+        batches = array_batches(data["train"], batch_size=256, image_size=224, augment=[grayscale(p=0.2)])
+    """
+    return Grayscale(p)
+
+
+@dataclass(frozen=True)
+class Grayscale(Augmentation):
+    """What `grayscale` returns."""
+
+    p: float
+
+    def edits(self, draws: Draws) -> Edits:
+        count = len(draws)
+        gray = colors.saturation(np.zeros(count)).reshape(count, 1, NUMBERS)
+        return Edits(np.full((count, 1), Edit.MATRIX, np.int32), gray).where(draws.uniform(1)[:, 0] < self.p)

@@ -1,0 +1,41 @@
+"""`Edit.WARP`: each pixel comes from another place, by a homography."""
+
+import numpy as np
+
+_BITS = 7  # of the fraction of a place, for bilinear interpolation
+
+
+def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The image as the homography shows it. Outside of it is the fill colour, and bilinear edges blend with that."""
+    height, width, channels = image.shape
+    fill = numbers[10 : 10 + channels] * (np.iinfo(image.dtype).max // 255)
+    columns, rows = places(numbers[:9].reshape(3, 3), height, width)
+    if not numbers[9]:
+        return _taken(image, np.floor(rows + 0.5), np.floor(columns + 0.5), fill).astype(image.dtype)
+    top, left = np.floor(rows), np.floor(columns)
+    down, right = (np.rint((at - low) * (1 << _BITS)).astype(np.int64) for at, low in ((rows, top), (columns, left)))
+    total = np.zeros((height, width, channels), np.int64)
+    for row, tall in ((top, (1 << _BITS) - down), (top + 1, down)):
+        for column, wide in ((left, (1 << _BITS) - right), (left + 1, right)):
+            total += (tall * wide)[..., None] * _taken(image, row, column, fill)
+    return ((total + (1 << (2 * _BITS - 1))) >> (2 * _BITS)).astype(image.dtype)
+
+
+def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The column and the row in the old image of each pixel of the new one: float64 [height, width] each.
+
+    Places are far outside where the homography has none.
+    """
+    column, row = np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64)[:, None]
+    x, y, scale = (a * column + (b * row + c) for a, b, c in homography)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = x / scale, y / scale
+    return tuple(np.where(np.abs(at) < 2**20, at, -(2.0**20)) for at in found)  # type: ignore[return-value]  # two
+
+
+def _taken(image: np.ndarray, rows: np.ndarray, columns: np.ndarray, fill: np.ndarray) -> np.ndarray:
+    """The pixels at whole places, int64 [height, width, channels]."""
+    height, width = image.shape[:2]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    at = (np.where(inside, values, 0).astype(np.int64) for values in (rows, columns))
+    return np.where(inside[..., None], image[tuple(at)].astype(np.int64), fill.astype(np.int64))
