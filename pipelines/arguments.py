@@ -10,6 +10,7 @@ import numpy as np
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.declared import Range
 from shardfeed.errors import UsageError, escape, shown
+from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
@@ -96,6 +97,13 @@ def check_transforms(transform: Any, batch_transform: Any) -> None:
         if given is not None and not (callable(given) and takes(given, 2)):
             problem = f"got {shown(given)}, expected a function of two arguments"
             raise UsageError(place, problem, f"{place}({what}, seed)")
+
+
+def bound_batch_transform(batch_transform: Any, schema: Schema, label: str | None) -> Any:
+    """The function for batches of (images, labels), which knows the classes of `label` if it mixes them."""
+    if not isinstance(batch_transform, Mixing):
+        return batch_transform
+    return batch_transform.for_labels(schema, label)
 
 
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:

@@ -20,12 +20,19 @@ import torch
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
+from shardfeed.pipelines.arguments import bound_batch_transform, check_transforms
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.torch.collate import pinned, seeded, writable
 from shardfeed.pipelines.torch.encoded import DECODED, EncodedImages
+from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
+from shardfeed.pipelines.torch.samples import TorchSamples
+from shardfeed.pipelines.torch.steps import Steps
+from shardfeed.pipelines.windows import SampleSeed, batch_seed, sample_seeds
+
+BatchTransform = Callable[[Any, SampleSeed], Any]  # from a batch and its seed to another batch
 
 
 class DeviceFeed:
@@ -38,9 +45,12 @@ class DeviceFeed:
         ahead: int,
         normalise: "Normalise",
         image_transform: Callable[[torch.Tensor], Any] | None,
+        batch_transform: BatchTransform | None,
     ) -> None:
         self.loader, self.device = loader, device
         self._ahead, self._normalise, self._transform = ahead, normalise, image_transform
+        self._batch_transform = batch_transform
+        self._late = image_transform is not None or batch_transform is not None  # whether functions come before that
         self._step: int | None = None  # of the last batch handed out
         self._drawn: int | None = None  # of the last batch taken from the loader
         self._stream: torch.cuda.Stream | None = None  # of all iterations: each stream keeps memory of its own
@@ -81,7 +91,7 @@ class DeviceFeed:
             return moved, self._stream and self._stream.record_event()
 
     def _moved(self, tensor: torch.Tensor | EncodedImages) -> torch.Tensor:
-        now = self._normalise if self._transform is None else Normalise()
+        now = Normalise() if self._late else self._normalise
         if isinstance(tensor, EncodedImages):
             return tensor.made(self.device, now.dtype or torch.uint8, now.factors(tensor.shape))
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
@@ -96,14 +106,27 @@ class DeviceFeed:
             # Its memory must not be reused by the next copy while this stream still reads it.
             map_leaves(batch, _on_tensors(lambda tensor: tensor.record_stream(current)))
         self._step = step
-        if self._transform is None:
+        if not self._late:
             return batch
-        # In this thread: the generators that it draws from are those of the whole process.
-        drawn = number if step is None else step
         made_at = number if step is None else step - 1
-        naming = noted(self._transform, "image_transform", lambda: f"the batch of step {made_at}")
-        with self._seeded(drawn), naming:
-            return map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
+        if self._transform is not None:
+            # In this thread: the generators that it draws from are those of the whole process.
+            drawn = number if step is None else step
+            naming = noted(self._transform, "image_transform", lambda: f"the batch of step {made_at}")
+            with self._seeded(drawn), naming:
+                batch = map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
+        if self._batch_transform is not None:
+            with noted(self._batch_transform, "batch_transform", lambda: f"the batch of step {made_at}"):
+                batch = self._batch_transform(batch, self._batch_seed(made_at))
+        return map_leaves(batch, _on_tensors(self._normalise))
+
+    def _batch_seed(self, step: int) -> SampleSeed:
+        """The seed of the batch of a step: of one of our loaders as it gives it to its own batch transform."""
+        loader: Any = self.loader
+        samples, steps = getattr(loader, "dataset", None), getattr(loader, "batch_sampler", None)
+        if not (isinstance(samples, TorchSamples) and isinstance(steps, Steps)):
+            return sample_seeds(np.array([[step, 0]], np.int64))[0]
+        return batch_seed(samples.first_seed(steps.keys(step)))
 
     @contextmanager
     def _seeded(self, step: int) -> Iterator[None]:
@@ -126,7 +149,7 @@ class DeviceFeed:
         if self._normalise.dtype is not None and not _are_images(made):
             shown = f"it returned {list(made.shape)} of {made.dtype}, expected uint8 [b, channels, height, width]"
             raise UsageError("image_transform", shown, "have it convert nothing, or leave out mean, std and dtype")
-        return self._normalise(made)
+        return made
 
     @property
     def device_bytes(self) -> int:
@@ -172,6 +195,7 @@ def to_device(
     *,
     ahead: Positive = 2,
     image_transform: Callable[[torch.Tensor], Any] | None = None,
+    batch_transform: BatchTransform | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     dtype: torch.dtype | None = None,
@@ -193,6 +217,10 @@ def to_device(
             of torchvision's v2, which draws once for the whole batch. Its draws from PyTorch's generators, `random` and
             NumPy depend only on the step, the rank and the seed of a loader from this package, so that a resumed run is
             exact. With `mean`, `std` or `dtype` it must return uint8 images.
+        batch_transform: called with each batch on the device and its seed, after `image_transform`, before images are
+            normalised: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of yours that returns a
+            new batch. The seed is the one that `torch_loader` gives to its `batch_transform`; for other loaders it
+            depends on the number of the batch.
         mean: one number for each channel, such as torchvision's (0.485, 0.456, 0.406); with `std`. None: 0.
         std: one number for each channel; with `mean`. None: 1.
         dtype: a floating-point dtype. None: float32 if there is a `mean`.
@@ -212,7 +240,12 @@ def to_device(
     if dtype is not None and not dtype.is_floating_point:
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
     target = _device(device)
-    return DeviceFeed(loader, target, ahead, _normalise(mean, std, dtype, target), image_transform)
+    check_transforms(None, batch_transform)
+    samples: Any = getattr(loader, "dataset", None)
+    label = getattr(getattr(samples, "transform", None), "label", None)
+    if isinstance(samples, TorchSamples) and isinstance(label, Label):
+        batch_transform = bound_batch_transform(batch_transform, samples.samples.schema, label.key)
+    return DeviceFeed(loader, target, ahead, _normalise(mean, std, dtype, target), image_transform, batch_transform)
 
 
 def _device(device: torch.device | str | int) -> torch.device:
