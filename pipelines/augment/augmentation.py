@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -45,8 +46,14 @@ class Augmentation(ABC):
         """Draw the edits of k images."""
 
 
-def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int]) -> Edits:
-    """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width)."""
+Augment = Annotated[Sequence[Augmentation], "for example augment=[grayscale(0.2)] of shardfeed.pipelines.augment"]
+
+
+def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int], first: int = 0) -> Edits:
+    """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width).
+
+    `first`: number of augmentations that came before these elsewhere, and drew from the same seeds.
+    """
     draws = Draws(seeds, target)
-    parts = [each.edits(draws.of(place)) for place, each in enumerate(augment)]
+    parts = [each.edits(draws.of(place)) for place, each in enumerate(augment, first)]
     return Edits.joined(parts, len(seeds)).fused()

@@ -135,9 +135,9 @@ class TorchSamples(Dataset[Any]):
         drawn = [self._keyed(key) for key in keys]
         return self._make.fetched(drawn, None) if drawn == list(keys) else self._make.samples(drawn, None, None)
 
-    def first_seed(self, keys: Sequence[Key]) -> np.ndarray:
-        """The order's seed of the first sample of a batch: int64 [1, 2]."""
-        return first_seed(self._make.read, keys)
+    def seeds(self, keys: Sequence[Key]) -> np.ndarray:
+        """The order's seeds of samples: int64 [k, 2]."""
+        return seeds_of(self._make.read, keys)
 
     def close(self) -> None:
         """End the threads that make batches ahead."""
@@ -236,7 +236,7 @@ class _Maker:
     def fetched(self, keys: Sequence[Key], chunk: int | None) -> FetchedBatch:
         """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
         fetched = FetchedBatch()
-        first = first_seed(self.read, keys) if self._seeds or self._batches is not None else None
+        first = seeds_of(self.read, keys[:1]) if self._seeds or self._batches is not None else None
         if self._seeds and first is not None:  # no `collate_fn` runs where threads may make the batches
             fetched.seed = sample_seeds(first)[0]
         try:
@@ -323,9 +323,9 @@ class _Maker:
             raise RuntimeError(f"the transform raised StopIteration at {where()}") from error
 
 
-def first_seed(read: DrawnReader, keys: Sequence[Key]) -> np.ndarray:
-    """The order's seed of the first sample of a batch: int64 [1, 2]."""
-    index, passed = np.array(keys[:1], np.int64).T
+def seeds_of(read: DrawnReader, keys: Sequence[Key]) -> np.ndarray:
+    """The order's seeds of samples: int64 [k, 2]."""
+    index, passed = np.array(keys, np.int64).reshape(-1, 2).T
     return read.order.sample_seeds(passed, read.samples.places(index))
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-_BITS = 7  # of the fraction of a place, for bilinear interpolation
+BITS = 7  # of the fraction of a place, for bilinear interpolation
+FAR = 2**20  # pixels: where a homography has no place, or a farther one
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -13,12 +14,12 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     if not numbers[9]:
         return _taken(image, np.floor(rows + 0.5), np.floor(columns + 0.5), fill).astype(image.dtype)
     top, left = np.floor(rows), np.floor(columns)
-    down, right = (np.rint((at - low) * (1 << _BITS)).astype(np.int64) for at, low in ((rows, top), (columns, left)))
+    down, right = (np.rint((at - low) * (1 << BITS)).astype(np.int64) for at, low in ((rows, top), (columns, left)))
     total = np.zeros((height, width, channels), np.int64)
-    for row, tall in ((top, (1 << _BITS) - down), (top + 1, down)):
-        for column, wide in ((left, (1 << _BITS) - right), (left + 1, right)):
+    for row, tall in ((top, (1 << BITS) - down), (top + 1, down)):
+        for column, wide in ((left, (1 << BITS) - right), (left + 1, right)):
             total += (tall * wide)[..., None] * _taken(image, row, column, fill)
-    return ((total + (1 << (2 * _BITS - 1))) >> (2 * _BITS)).astype(image.dtype)
+    return ((total + (1 << (2 * BITS - 1))) >> (2 * BITS)).astype(image.dtype)
 
 
 def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +31,7 @@ def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray,
     x, y, scale = (a * column + (b * row + c) for a, b, c in homography)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = x / scale, y / scale
-    return tuple(np.where(np.abs(at) < 2**20, at, -(2.0**20)) for at in found)  # type: ignore[return-value]  # two
+    return tuple(np.where(np.abs(at) < FAR, at, -float(FAR)) for at in found)  # type: ignore[return-value]  # two
 
 
 def _taken(image: np.ndarray, rows: np.ndarray, columns: np.ndarray, fill: np.ndarray) -> np.ndarray:
