@@ -3,6 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import IntFlag
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -37,12 +40,32 @@ class Draws:
         return replace(self, key=int(hashed(self.key, place)))
 
 
+class Effect(IntFlag):
+    """What edits may do to places, so that boxes, masks and key points must follow. docs of each: geometry.py."""
+
+    NONE = 0
+    ERASES = 1  # has an `Edit.ERASE`
+    MOVES = 2  # pixels move: an `Edit.TURN` or `Edit.WARP`
+    MIRRORS = 4  # left and right may be swapped, as by a flip
+    UNCOVERS = 8  # pixels from outside of the image may be seen: an `Edit.WARP`
+
+
 class Augmentation(ABC):
-    """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments."""
+    """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments.
+
+    `effect`: all that its edits may do to places. One that is made of others has `joined_effect` of them.
+    """
+
+    effect: Effect = Effect.NONE
 
     @abstractmethod
     def edits(self, draws: Draws) -> Edits:
         """Draw the edits of k images."""
+
+
+def joined_effect(augment: Sequence[Augmentation]) -> Effect:
+    """All that some augmentations may do to places."""
+    return reduce(or_, (each.effect for each in augment), Effect.NONE)
 
 
 def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int]) -> Edits:
