@@ -1,11 +1,14 @@
 """The role of an augmentation, and what it draws from."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.windows import uniform_numbers
@@ -38,11 +41,47 @@ class Draws:
 
 
 class Augmentation(ABC):
-    """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments."""
+    """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments.
+
+    Subclasses are frozen dataclasses with `repr=False`, whose fields are arguments of the function of their name.
+    """
+
+    eight_bits: ClassVar[bool] = False  # whether it is defined for values of 0..255 only
 
     @abstractmethod
     def edits(self, draws: Draws) -> Edits:
         """Draw the edits of k images."""
+
+    @property
+    def name(self) -> str:
+        """The function that makes it: `color_jitter` makes a ColorJitter."""
+        return re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+    @property
+    def parts(self) -> "Sequence[Augmentation]":
+        """The augmentations that it draws from, if it is given any."""
+        return ()
+
+    def check(self, channels: int, dtype: np.dtype, target: tuple[int, int]) -> None:
+        """Refuse images that this augmentation is not defined for. A loader calls it when it is made.
+
+        Args:
+            channels: of the images, 3 or 1.
+            dtype: of their pixels, uint8 or uint16.
+            target: their (height, width) in pixels; `geometry.BY_ORDER` if an order gives each batch its own.
+
+        Raises UsageError with the place "augment".
+        """
+        if self.eight_bits and dtype != np.uint8:
+            problem = f"{self.name} is defined for 8 bits, got images of {dtype}"
+            raise UsageError("augment", problem, f"leave {self.name} out")
+        for part in self.parts:
+            part.check(channels, dtype, target)
+
+    def __repr__(self) -> str:
+        values: Any = self
+        arguments = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(values))
+        return f"{self.name}({', '.join(arguments)})"
 
 
 def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int]) -> Edits:
