@@ -11,7 +11,7 @@ from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJE
 from shardfeed.declared import Range
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, ROTATED, RecordKind
-from shardfeed.pipelines.augment.augmentation import Effect
+from shardfeed.pipelines.augment.augmentation import Effect, joined_effect
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
 from shardfeed.pipelines.geometry import (
     MIN_VISIBLE,
@@ -128,7 +128,7 @@ def _need_of_void(crop: Crop, weighted: bool) -> _VoidNeed | None:
     """The first reason why the rasters that a crop shows need a void value."""
     if crop.letterboxes:
         return _VoidNeed("pixels around a letterbox become void", "leave letterbox out: crops have no padding")
-    if uncovering := [type(each).__name__ for each in crop.augment if Effect.UNCOVERS in each.effect]:
+    if uncovering := [each.name for each in crop.augment if Effect.UNCOVERS in joined_effect([each])]:
         names = ", ".join(dict.fromkeys(uncovering))
         return _VoidNeed(f"pixels from outside of the image, which {names} shows, become void", f"leave {names} out")
     return _VoidNeed("its pixels get the weight 0", "leave the weights out") if weighted else None

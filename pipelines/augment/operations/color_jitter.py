@@ -52,7 +52,7 @@ def color_jitter(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ColorJitter(Augmentation):
     """What `color_jitter` returns: factors and turns are drawn uniformly within (least, most)."""
 

@@ -38,7 +38,7 @@ def gaussian_blur(
     return GaussianBlur(kernel_size, (least, most), p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianBlur(Augmentation):
     """What `gaussian_blur` returns."""
 

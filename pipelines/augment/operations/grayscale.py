@@ -27,7 +27,7 @@ def grayscale(p: Fraction = 0.1) -> "Grayscale":
     return Grayscale(p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grayscale(Augmentation):
     """What `grayscale` returns."""
 
