@@ -38,6 +38,10 @@ class Draws:
         """Numbers of 0..1, without 1: float64 [k, count]. The first ones do not depend on `count`."""
         return uniform_numbers(self.seeds, self.key, -(-count // 4))[:, :count].astype(np.float64)
 
+    def coin(self, p: float) -> np.ndarray:
+        """Whether the first of the numbers is below `p`, 0..1: bool [k]."""
+        return self.uniform(1)[:, 0] < p
+
     def of(self, place: int) -> "Draws":
         """The draws of the augmentation at a place of a list within this one."""
         return replace(self, key=int(hashed(self.key, place)))
