@@ -451,10 +451,10 @@ class _Parts:
         self._keypoints, self._void = None, None
         if self._targets - {"raster"}:
             masks, keypoints = "masks" in self._targets, "keypoints" in self._targets
-            asked: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.mirrors, "place": "targets"}
+            asked: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.swaps_sides, "place": "targets"}
             needed, self._keypoints = object_keys(schema, OBJECT_AREA, IS_CROWD, **asked)
         if "raster" in self._targets:
-            more, self._void = raster_keys(schema, None, letterboxes=crop.letterboxes, place="targets")
+            more, self._void = raster_keys(schema, None, crop, place="targets")
             needed += more
         return needed
 
@@ -470,10 +470,10 @@ class _Parts:
             found[self._label] = multi_hot(found[self._label], self._classes)
         if self._targets - {"raster"}:
             found |= see_objects(record, view, masks="masks" in self._targets, keypoints=self._keypoints)
-            if not self._crop.mirrors:
+            if self._crop.goes_back:
                 found["scale"], found["offset"] = to_source(view)
         if "raster" in self._targets:
-            found["raster"] = see_raster(decoded_mask(record[RASTER], view), view, self._void or 0).astype(np.int32)
+            found["raster"] = see_raster(decoded_mask(record[RASTER], view), view, self._void).astype(np.int32)
         return found
 
     def collate(self, images: np.ndarray, records: list[dict[str, Any]]) -> Any:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from shardfeed.declared import Range, checked
 from shardfeed.pipelines.arguments import WHOLE, Channels, Size, image_size
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
+from shardfeed.pipelines.tensorflow.augmented import edited
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import ViewTensors
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow
@@ -71,8 +72,10 @@ class GraphTransform:
             content = tf.concat([before, decoded.target], 0)
         if mirrored is not None:
             image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
-        view = ViewTensors(decoded.shape, decoded.window, content, self.target, mirrored)
-        return tf.ensure_shape(image, [*self.target, self.crop.channels]), view
+        image, moves = tf.ensure_shape(image, [*self.target, self.crop.channels]), None
+        if self.crop.augment:
+            image, moves = edited(image, seed, self.crop)
+        return image, ViewTensors(decoded.shape, decoded.window, content, self.target, mirrored, moves)
 
 
 @checked

@@ -117,7 +117,7 @@ class GraphDetection:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         optional = [IS_CROWD] * (self.crowd != "keep") + [OBJECT_AREA] * self.area
         asked: Any = {"form": self.boxes, "masks": self.masks, "keypoints": self.keypoints, "image_id": self.image_id}
-        keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.mirrors)
+        keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.swaps_sides)
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> dict[str, Any]:
             return self._sample(features, image, view, meaning)
@@ -136,9 +136,9 @@ class GraphDetection:
         crowd = _crowd(features, tf.shape(columns[0])[0])
         seen = views.see_boxes(columns, view, self.min_visible)
         if self.crowd == "drop":
-            seen = _chosen(seen, tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
+            seen = seen.chosen(tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
         count = tf.shape(seen.kept)[0]
-        seen = _chosen(seen, views.largest(seen.boxes, self.max_objects))
+        seen = seen.chosen(views.largest(seen.boxes, self.max_objects))
         if self.boxes == "xyxyxyxy":
             boxes = tf.reshape(_points(ROTATED, None, features, seen, view), [-1, 8])
         else:
@@ -149,7 +149,7 @@ class GraphDetection:
             "bounding_boxes": {"boxes": self._padded(boxes), "labels": self._padded(labels)},
             "num_objects": count,
         }
-        if not self.image.crop.mirrors:
+        if self.image.crop.goes_back:
             sample["scale"], sample["offset"] = views.to_source(view)
         if self.masks:
             sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
@@ -213,13 +213,12 @@ class GraphSegmentation:
     @checked
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
-        letterboxes = self.image.crop.letterboxes
-        keys, void = raster_keys(schema, self.void, letterboxes=letterboxes, weighted=self.sample_weight)
+        keys, void = raster_keys(schema, self.void, self.image.crop, weighted=self.sample_weight)
         classes, padding = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, padding) > 255 else tf.uint8
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> tuple[tf.Tensor, ...]:
-            raster = see_raster(_values(features[RASTER], view, dtype), view, padding)
+            raster = see_raster(_values(features[RASTER], view, dtype), view, void)
             if not self.sample_weight:
                 return image, raster[:, :, None]
             classed = raster != tf.cast(padding, dtype)
@@ -253,10 +252,6 @@ class _BoundTransform:
 def _unbound(name: str) -> UsageError:
     problem = "it was called before it was bound to a schema"
     return UsageError(name, problem, f"keys, transform = {name}(...).bind(split.schema), and call that")
-
-
-def _chosen(seen: SeenBoxTensors, chosen: tf.Tensor) -> SeenBoxTensors:
-    return SeenBoxTensors(*(tf.gather(values, chosen) for values in seen))
 
 
 def _points(

@@ -22,8 +22,7 @@ from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import bound_batch_transform, check_transforms
-from shardfeed.pipelines.augment.augmentation import Augment, Augmentation, drawn_edits
-from shardfeed.pipelines.augment.edits import MOVES
+from shardfeed.pipelines.augment.augmentation import Augment, Augmentation, drawn_edits, joined_effect
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
@@ -278,7 +277,10 @@ class DeviceAugment:
         image = getattr(getattr(self._samples, "transform", None), "image", None)
         self._crops: Sequence[Crop] = image.crop.parts if isinstance(image, GeometricTransform) else ()
         plain = ImageAndLabel | ImageTransformed | GeometricTransform
-        self._has_targets = self._samples is not None and not isinstance(self._samples.transform, plain)
+        has_targets = self._samples is not None and not isinstance(self._samples.transform, plain)
+        if has_targets and joined_effect(augment):
+            problem = "got one that moves or erases pixels, and the boxes or masks of the batch would not follow"
+            raise UsageError("augment", problem, "give it to the crop: random_resized_crop(512, augment=[...])")
 
     def __call__(self, batch: Any, step: int) -> Any:
         """The batch of a step, edited."""
@@ -296,9 +298,6 @@ class DeviceAugment:
         before = len(self._crops[view].augment) if view < len(self._crops) else 0
         seeds = view_seeds(self._seeds(step, len(images)), view)
         edits = drawn_edits(self._augment, seeds, (images.shape[2], images.shape[3]), before)
-        if self._has_targets and np.isin(edits.kinds, MOVES).any():
-            problem = "got one that moves pixels, and the boxes or masks of the batch would not follow"
-            raise UsageError("augment", problem, "give it to the crop: random_resized_crop(512, augment=[...])")
         return edit_batch(images, edits)
 
     def _seeds(self, step: int, count: int) -> np.ndarray:

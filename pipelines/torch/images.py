@@ -21,6 +21,7 @@ from PIL import Image
 from shardfeed.declared import Range, checked
 from shardfeed.errors import MissingExtraError, UsageError, shown
 from shardfeed.pipelines.arguments import Channels, ImageRecord, Size, image_size, takes
+from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
@@ -165,7 +166,16 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
         pixels = planned.pixels()
         image = np.empty((*planned.view.target, self.crop.channels), pixels.dtype)
         fit(pixels, planned.view, image, self.crop.fill, self.shrink)
-        return torch.from_numpy(image).permute(2, 0, 1), planned.view
+        view = self._augmented(image, planned.view, seed) if self.crop.augment else planned.view
+        return torch.from_numpy(image).permute(2, 0, 1), view
+
+    def _augmented(self, image: np.ndarray, view: View, seed: int) -> View:
+        """Carry out the augmentations in place, as for a batch; return the view after them."""
+        own = own_seed(seed)
+        edits = self.crop.at(own.shape).edits(own.pair[None])
+        assert edits is not None
+        edit_image(image, edits, 0)
+        return view._replace(moves=edits.moves(0))
 
 
 @dataclass(frozen=True)

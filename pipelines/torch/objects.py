@@ -147,7 +147,7 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
     @checked
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        mirrors, optional = self.image.crop.mirrors, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
+        mirrors, optional = self.image.crop.swaps_sides, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
         keys, meaning = object_keys(
             schema, *optional, form=self.boxes, masks=self.masks, keypoints=self.keypoints, mirrors=mirrors
         )
@@ -171,7 +171,7 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
         target["orig_size"] = torch.tensor(view.size)
         if (number := record.get(SOURCE_ID, b"")).isdigit():
             target["image_id"] = torch.tensor(int(number))
-        if not self.image.crop.mirrors:
+        if self.image.crop.goes_back:
             target["scale"], target["offset"] = map(torch.from_numpy, to_source(view))
         return image, self._for_torchvision(target, view) if self.tv else target
 
@@ -195,12 +195,12 @@ class Segmentation(ViewTransform[tuple[torch.Tensor, torch.Tensor]]):
     @checked
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        keys, void = raster_keys(schema, self.void, letterboxes=self.image.crop.letterboxes)
+        keys, void = raster_keys(schema, self.void, self.image.crop)
         return keys, replace(self, void=void)
 
     def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""
-        raster = see_raster(decoded_mask(record[RASTER], view), view, self.void or 0)
+        raster = see_raster(decoded_mask(record[RASTER], view), view, self.void)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
 
 

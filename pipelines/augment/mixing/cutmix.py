@@ -33,7 +33,7 @@ def cutmix(alpha: Alpha = 1.0, *, classes: Positive | None = None, p: Fraction =
     return CutMix(alpha, classes, p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CutMix(Mixing):
     """What `cutmix` returns."""
 

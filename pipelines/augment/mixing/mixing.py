@@ -31,7 +31,7 @@ class Mixed(NamedTuple):
     box: Window | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mixing(ABC):
     """A batch transform, called as `mixing(batch, seed)` with a batch of (images, labels); pickles.
 
@@ -75,14 +75,18 @@ class Mixing(ABC):
             raise UsageError("classes", problem, "give it, for example mixup(classes=1000)")
         return replace(self, classes=len(names))
 
+    def __repr__(self) -> str:
+        values = f"alpha={self.alpha}, classes={self.classes}, p={self.p}"
+        return f"{type(self).__name__.lower()}({values})"
+
     def __call__(self, batch: Any, seed: Any) -> Any:
         images, labels = _pair(batch)
         return _arithmetic(images).mixed(self, images, labels, seed)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OneMixing(Mixing):
-    """One of several mixings, drawn for each batch: `parts`, with `weights` that add up to 1."""
+    """One of several mixings, drawn for each batch: `parts`, with relative `weights`."""
 
     parts: tuple[Mixing, ...]
     weights: tuple[float, ...]
@@ -90,6 +94,9 @@ class OneMixing(Mixing):
     def drawn(self, chance: random.Random, height: int, width: int) -> Mixed:
         (part,) = chance.choices(self.parts, self.weights)
         return part.draw(chance.getrandbits(63), height, width)
+
+    def __repr__(self) -> str:
+        return f"one_of({list(self.parts)!r}, weights={list(self.weights)!r})"
 
     @classmethod
     def of(cls, parts: Sequence[Mixing], weights: Sequence[float]) -> "OneMixing":

@@ -33,7 +33,7 @@ def mixup(alpha: Alpha = 1.0, *, classes: Positive | None = None, p: Fraction = 
     return MixUp(alpha, classes, p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixUp(Mixing):
     """What `mixup` returns."""
 

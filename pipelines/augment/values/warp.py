@@ -4,6 +4,9 @@ import numpy as np
 
 BITS = 7  # of the fraction of a place, for bilinear interpolation
 FAR = 2**20  # pixels: where a homography has no place, or a farther one
+# From pixels counted from the corner of the first one to pixels counted from its centre, and back.
+_TO_CENTRE = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]])
+_TO_CORNER = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -20,6 +23,28 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         for column, wide in ((left, (1 << BITS) - right), (left + 1, right)):
             total += (tall * wide)[..., None] * _taken(image, row, column, fill)
     return ((total + (1 << (2 * BITS - 1))) >> (2 * BITS)).astype(image.dtype)
+
+
+def moved(pixels: np.ndarray, numbers: np.ndarray, outside: int | None) -> np.ndarray:
+    """A mask or raster, [height, width], as `edited` moves the image: the nearest values, `outside` (or 0) beyond."""
+    columns, rows = places(numbers[:9].reshape(3, 3), *pixels.shape)
+    beyond = np.array([outside or 0])
+    return _taken(pixels[..., None], np.floor(rows + 0.5), np.floor(columns + 0.5), beyond)[..., 0].astype(pixels.dtype)
+
+
+def forward(numbers: np.ndarray, target: tuple[int, int]) -> np.ndarray:
+    """The homography from a place (x, y, 1) of the old image to one of the new, float64 [3, 3].
+
+    Places are in pixels from the image's corner, as boxes have them: the centre of the first pixel is (0.5, 0.5).
+    `target`: (height, width). All places are far outside if the homography has no inverse.
+    """
+    try:
+        inverse = np.linalg.inv(numbers[:9].reshape(3, 3))
+    except np.linalg.LinAlgError:
+        return np.array([[0, 0, -FAR], [0, 0, -FAR], [0, 0, 1]], np.float64)
+    from_corner = _TO_CORNER @ inverse @ _TO_CENTRE
+    scale = from_corner[2] @ (target[1] / 2, target[0] / 2, 1)
+    return -from_corner if scale < 0 else from_corner
 
 
 def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,8 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.augment import color_jitter, gaussian_blur, grayscale
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment import color_jitter, gaussian_blur, grayscale, vertical_flip
 from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits
 from shardfeed.pipelines.augment.host import edited
 from shardfeed.readers import Dataset
@@ -121,13 +120,8 @@ def test_what_to_device_refuses(flowers: Dataset) -> None:
 
     boxes = torch_loader(flowers["train"], transform=with_boxes, batch_size=4, workers=0)
     with pytest.raises(UsageError, match="boxes or masks of the batch would not follow"):
-        next(iter(to_device(boxes, "cpu", augment=[UpsideDown()])))
+        to_device(boxes, "cpu", augment=[vertical_flip()])
     with pytest.raises(UsageError, match="expected uint8"):
         next(iter(to_device([torch.zeros(2, 1, 4, 4, dtype=torch.uint8)], "cpu", augment=AUGMENT)))
     with pytest.raises(UsageError, match="augment"):
         to_device(boxes, "cpu", augment=["blur"])  # type: ignore[list-item]  # that is the test
-
-
-class UpsideDown(Augmentation):
-    def edits(self, draws: Draws) -> Edits:
-        return Edits.of(Edit.TURN, 0, 1, count=len(draws))

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import array_batches
-from shardfeed.pipelines.augment import cutmix, mixup
-from shardfeed.pipelines.augment.mixing.mixing import OneMixing
+from shardfeed.pipelines.augment import cutmix, mixup, one_of
 from shardfeed.readers import Dataset
 
 BATCH = 12
 MIXINGS = {
     "mixup": mixup(0.4),
     "cutmix": cutmix(),
-    "by turns": OneMixing.of([mixup(0.4), cutmix()], [0.5, 0.5]),
+    "by turns": one_of([mixup(0.4), cutmix()]),
     "half of the batches": mixup(p=0.5),
 }
 
