@@ -51,7 +51,7 @@ def move_boxes(boxes: np.ndarray, moves: Moves, target: Size) -> MovedBoxes:
             covered = polygons.areas(polygons.clipped(shapes, erase.corners(numbers)))
             visible *= 1 - _shares(covered, area)
             continue
-        shapes = polygons.through(_FORWARD[kind](numbers, target), shapes)
+        shapes = polygons.projected(_FORWARD[kind](numbers, target), shapes)
         whole = polygons.areas(shapes)
         shapes = polygons.clipped(shapes, frame)
         growth *= _shares(whole, area)
