@@ -61,7 +61,8 @@ STAYING = [
 
 def test_each_augmentation_is_tried_here() -> None:
     tried = {each.name for each in MOVING + STAYING}
-    assert tried == {name for name in augmentations.__all__ if name.islower()}
+    of_batches = {"mixup", "cutmix"}
+    assert tried == {name for name in augmentations.__all__ if name.islower()} - of_batches
 
 
 @pytest.mark.parametrize("augmentation", MOVING + STAYING, ids=lambda each: each.name)
