@@ -5,6 +5,7 @@ them is copied to the device as a few numbers. Nothing waits for the device.
 """
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -17,7 +18,14 @@ _LEVELS = 256
 
 
 def edit_batch(images: Tensor, edits: Edits) -> Tensor:
-    """The images after their edits. `images`: uint8 [k, 3, height, width], which may be changed; any memory format."""
+    """The images after their edits. `images`: uint8 [k, 3, height, width], which may be changed; any memory format.
+
+    On a CUDA device by kernels, if Triton is installed.
+    """
+    if images.is_cuda and len(images) and find_spec("triton") is not None:
+        from shardfeed.pipelines.torch.edit_kernel import edit_with_kernel
+
+        return edit_with_kernel(images, edits)
     for slot in range(edits.kinds.shape[1]):
         kinds = edits.kinds[:, slot]
         for kind in sorted({*kinds.tolist()} - {Edit.NONE}):
@@ -27,12 +35,12 @@ def edit_batch(images: Tensor, edits: Edits) -> Tensor:
             if len(rows) == len(images):
                 images = edit(images, Edit(kind), numbers)
             else:
-                at = _moved(rows, images)
+                at = moved(rows, images)
                 images = images.index_copy(0, at, edit(images.index_select(0, at), Edit(kind), numbers))
     return images
 
 
-def _moved(array: np.ndarray, images: Tensor) -> Tensor:
+def moved(array: np.ndarray, images: Tensor) -> Tensor:
     """A small array on the device of the images."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if images.is_cuda:
@@ -42,13 +50,8 @@ def _moved(array: np.ndarray, images: Tensor) -> Tensor:
 
 def _matrix(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     del kind
-    matrices, of_mean, added = parts_of(numbers)
-    quantised = [matrix.quantised(each) for each in matrices]
-    weights = _moved(np.stack([whole for whole, _ in quantised]).astype(np.int32), images)[..., None, None]
-    shifts = _moved(np.array([shift for _, shift in quantised], np.int32), images)[:, None]
-    mean = images.sum((2, 3), dtype=torch.int64).double() / (images.shape[2] * images.shape[3])
-    offsets = (_moved(of_mean, images) @ mean[..., None])[..., 0] + _moved(added, images)
-    offsets = torch.round(offsets * 2.0**shifts).int() + ((1 << shifts) >> 1)
+    whole, bits, offsets = matrix_numbers(images, numbers)
+    weights, shifts = moved(whole, images)[..., None, None], moved(bits, images)[:, None]
     wide = images.int()
     total = offsets[..., None, None].expand(-1, -1, *images.shape[2:]).clone()
     for channel in range(3):
@@ -56,11 +59,33 @@ def _matrix(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     return (total >> shifts[..., None, None]).clamp_(0, 255).to(torch.uint8)
 
 
+def matrix_numbers(images: Tensor, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tensor]:
+    """Matrices in whole numbers, int32 [k, 3, 3], their bits of fraction, int32 [k], and what is added, int32 [k, 3].
+
+    The last is on the device, as it depends on the images' mean colours.
+    """
+    matrices, of_mean, added = parts_of(numbers)
+    quantised = [matrix.quantised(each) for each in matrices]
+    weights = np.stack([whole for whole, _ in quantised]).astype(np.int32)
+    bits = np.array([shift for _, shift in quantised], np.int32)
+    shifts = moved(bits, images)[:, None]
+    mean = images.sum((2, 3), dtype=torch.int64).double() / (images.shape[2] * images.shape[3])
+    offsets = (moved(of_mean, images) @ mean[..., None])[..., 0] + moved(added, images)
+    return weights, bits, torch.round(offsets * 2.0**shifts).int() + ((1 << shifts) >> 1)
+
+
 def _table(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     """Each value becomes another, by a table for each channel of each image."""
     count, channels = images.shape[:2]
+    tables = value_tables(images, kind, numbers)
+    return tables.gather(2, images.reshape(count, channels, -1).long()).reshape(images.shape)
+
+
+def value_tables(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
+    """The tables of images: uint8 [k, channels, 256]."""
+    count, channels = images.shape[:2]
     values = torch.arange(_LEVELS, device=images.device)
-    first = _moved(numbers[:, 0], images)[:, None, None]
+    first = moved(numbers[:, 0], images)[:, None, None]
     if kind == Edit.POSTERIZE:
         tables = values & (0xFF << (8 - first.long()))
     elif kind == Edit.SOLARIZE:
@@ -69,8 +94,7 @@ def _table(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
         tables = (255 - values).expand(count, 1, _LEVELS)
     else:
         tables = (_equalized if kind == Edit.EQUALIZE else _stretched)(_counts(images), values)
-    tables = tables.clamp(0, 255).to(torch.uint8).expand(count, channels, _LEVELS)
-    return tables.gather(2, images.reshape(count, channels, -1).long()).reshape(images.shape)
+    return tables.clamp(0, 255).to(torch.uint8).expand(count, channels, _LEVELS)
 
 
 def _counts(images: Tensor) -> Tensor:
@@ -99,21 +123,26 @@ def _stretched(counts: Tensor, values: Tensor) -> Tensor:
 
 def _blur(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     del kind
+    taps = moved(blur_taps(numbers), images)
+    across = _blurred(images.int(), taps, 3, blur.BITS - blur.KEPT)
+    return _blurred(across, taps, 2, blur.BITS + blur.KEPT).to(torch.uint8)
+
+
+def blur_taps(numbers: np.ndarray) -> np.ndarray:
+    """The weights of blurs, int32 [k, t], with zeros around those of the narrower ones."""
     kernels = [blur.kernel(sigma, int(most)) for sigma, most in numbers[:, :2]]
     radius = max(len(each) // 2 for each in kernels)
     weights = np.zeros((len(kernels), 2 * radius + 1), np.int32)
     for row, each in zip(weights, kernels, strict=True):
         spare = radius - len(each) // 2
         row[spare : spare + len(each)] = each
-    taps = _moved(weights, images)
-    across = _blurred(images.int(), taps, 3, blur.BITS - blur.KEPT)
-    return _blurred(across, taps, 2, blur.BITS + blur.KEPT).to(torch.uint8)
+    return weights
 
 
 def _blurred(values: Tensor, taps: Tensor, axis: int, shift: int) -> Tensor:
     """Sums of neighbours along an axis, weighted by the taps of each image, [k, taps]."""
     size, count = values.shape[axis], taps.shape[1]
-    places = _moved(blur.mirrored_places(size, count // 2), values)
+    places = moved(blur.mirrored_places(size, count // 2), values)
     total = torch.full_like(values, 1 << (shift - 1))
     for tap in range(count):
         total += taps[:, tap, None, None, None] * values.index_select(axis, places[tap : tap + size])
@@ -129,7 +158,7 @@ def _sharpness(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     rows = wide[:, :, :-2] + wide[:, :, 1:-1] + wide[:, :, 2:]
     sums = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * inner
     smooth = torch.div(2 * sums + 13, 26, rounding_mode="floor")
-    factors = _moved(np.rint(numbers[:, 0] * (1 << sharpness.BITS)).astype(np.int32), images)[:, None, None, None]
+    factors = moved(np.rint(numbers[:, 0] * (1 << sharpness.BITS)).astype(np.int32), images)[:, None, None, None]
     blended = smooth + ((factors * (inner - smooth) + (1 << (sharpness.BITS - 1))) >> sharpness.BITS)
     made = images.clone()
     made[:, :, 1:-1, 1:-1] = blended.clamp_(0, 255).to(torch.uint8)
@@ -138,15 +167,15 @@ def _sharpness(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
 
 def _warp(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     del kind
-    homography = _moved(numbers[:, :9].reshape(-1, 3, 3), images)
+    homography = moved(numbers[:, :9].reshape(-1, 3, 3), images)
     columns, rows = _places(homography, *images.shape[2:])
-    fill = _moved(numbers[:, 10:13], images).long()[:, :, None, None]
+    fill = moved(numbers[:, 10:13], images).long()[:, :, None, None]
     nearest = _taken(images, torch.floor(rows + 0.5), torch.floor(columns + 0.5), fill)
     smooth = numbers[:, 9] != 0
     if not smooth.any():
         return nearest.to(torch.uint8)
     bilinear = _interpolated(images, rows, columns, fill)
-    return torch.where(_moved(smooth, images)[:, None, None, None], bilinear, nearest).to(torch.uint8)
+    return torch.where(moved(smooth, images)[:, None, None, None], bilinear, nearest).to(torch.uint8)
 
 
 def _places(homography: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
@@ -184,7 +213,7 @@ def _turn(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     del kind
     made = images.clone()
     for quarters, upside_down in sorted({(int(a), bool(b)) for a, b in numbers[:, :2]}):
-        rows = _moved(np.flatnonzero((numbers[:, 0] == quarters) & (numbers[:, 1] == upside_down)), images)
+        rows = moved(np.flatnonzero((numbers[:, 0] == quarters) & (numbers[:, 1] == upside_down)), images)
         turned = torch.rot90(images.index_select(0, rows), quarters, (2, 3))
         made.index_copy_(0, rows, turned.flip(2) if upside_down else turned)
     return made
@@ -192,11 +221,11 @@ def _turn(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
 
 def _erase(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
     del kind
-    top, left, height, width = (_moved(column, images)[:, None, None] for column in numbers[:, :4].T)
+    top, left, height, width = (moved(column, images)[:, None, None] for column in numbers[:, :4].T)
     row = torch.arange(images.shape[2], device=images.device)[:, None]
     column = torch.arange(images.shape[3], device=images.device)
     inside = (row >= top) & (row < top + height) & (column >= left) & (column < left + width)
-    colour = _moved(numbers[:, 4:7].astype(np.uint8), images)[:, :, None, None]
+    colour = moved(numbers[:, 4:7].astype(np.uint8), images)[:, :, None, None]
     return torch.where(inside[:, None], colour, images)
 
 

@@ -5,74 +5,41 @@ from typing import Any
 
 import numpy as np
 import pytest
+from edit_cases import KINDS, by_numpy, some_edits
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment import color_jitter, gaussian_blur, grayscale, vertical_flip
-from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits
-from shardfeed.pipelines.augment.host import edited
+from shardfeed.pipelines.augment.edits import Edit
 from shardfeed.readers import Dataset
 
 torch = pytest.importorskip("torch")
 from shardfeed.pipelines.torch import random_resized_crop  # noqa: E402  # behind the check that there is PyTorch
 from shardfeed.pipelines.torch.edits import edit_batch  # noqa: E402  # likewise
 
-KINDS = [kind for kind in Edit if kind != Edit.NONE]
 
-
-def numbers_of(kind: Edit, rng: Any, height: int, width: int) -> np.ndarray:
-    """Numbers that an augmentation might draw."""
-    made = np.zeros(NUMBERS)
-    if kind == Edit.MATRIX:
-        made[:18], made[18:21] = rng.normal(0, 0.7, 18), rng.normal(0, 40, 3)
-    elif kind == Edit.POSTERIZE:
-        made[0] = rng.integers(0, 9)
-    elif kind == Edit.SOLARIZE:
-        made[0] = rng.uniform(0, 256)
-    elif kind == Edit.BLUR:
-        made[:2] = rng.uniform(0.05, 3), rng.integers(0, 12)
-    elif kind == Edit.SHARPNESS:
-        made[0] = rng.uniform(0, 3)
-    elif kind == Edit.WARP:
-        made[:9] = (np.eye(3) + rng.normal(0, [[0.3, 0.3, 5], [0.3, 0.3, 5], [0.003, 0.003, 0.1]])).ravel()
-        made[9], made[10:13] = rng.integers(0, 2), rng.integers(0, 256, 3)
-    elif kind == Edit.TURN:
-        made[:2] = (rng.integers(0, 4) if height == width else 2 * rng.integers(0, 2)), rng.integers(0, 2)
-    elif kind == Edit.ERASE:
-        top, left = rng.integers(0, height), rng.integers(0, width)
-        made[:4] = top, left, rng.integers(0, height - top + 1), rng.integers(0, width - left + 1)
-        made[4:7] = rng.integers(0, 256, 3)
-    return made
+def edits_agree(kinds: np.ndarray, seed: int, height: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256 // rng.integers(1, 9), (len(kinds), height, width, 3), dtype=np.uint8)
+    edits = some_edits(kinds, rng, height, width)
+    made = edit_batch(torch.from_numpy(images.copy()).permute(0, 3, 1, 2), edits).permute(0, 2, 3, 1)
+    np.testing.assert_array_equal(made.numpy(), by_numpy(images, edits))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @settings(max_examples=40)
 @drawn(seed=st.integers(0, 2**32 - 1), height=st.integers(1, 40), width=st.integers(1, 40))
 def test_each_kind(kind: Edit, seed: int, height: int, width: int) -> None:
-    rng = np.random.default_rng(seed)
     width = height if kind == Edit.TURN and seed % 2 else width
-    images = rng.integers(0, 256 // rng.integers(1, 9), (3, height, width, 3), dtype=np.uint8)
-    edits = Edits(
-        np.array([[kind], [Edit.NONE], [kind]], np.int32),
-        np.stack([[numbers_of(kind, rng, height, width)] for _ in range(3)]),
-    )
-    expected = np.stack([edited(image, *row) for image, *row in zip(images, edits.kinds, edits.numbers, strict=True)])
-    made = edit_batch(torch.from_numpy(images).permute(0, 3, 1, 2), edits).permute(0, 2, 3, 1).numpy()
-    np.testing.assert_array_equal(made, expected)
+    edits_agree(np.array([[kind], [Edit.NONE], [kind]]), seed, height, width)
 
 
 @settings(max_examples=25)
 @drawn(st.integers(0, 2**32 - 1))
 def test_several_in_turn(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (4, 24, 24, 3), dtype=np.uint8)
-    kinds = rng.choice([*Edit], (4, 5)).astype(np.int32)
-    numbers = np.stack([[numbers_of(Edit(kind), rng, 24, 24) for kind in row] for row in kinds.tolist()])
-    expected = np.stack([edited(image, *row) for image, *row in zip(images, kinds, numbers, strict=True)])
-    made = edit_batch(torch.from_numpy(images).permute(0, 3, 1, 2), Edits(kinds, numbers)).permute(0, 2, 3, 1)
-    np.testing.assert_array_equal(made.numpy(), expected)
+    edits_agree(np.random.default_rng(seed).choice([*Edit], (4, 5)), seed, 24, 24)
 
 
 AUGMENT = [color_jitter(0.4, 0.4, 0.4, 0.1, p=0.8), gaussian_blur(9), grayscale(0.2)]
