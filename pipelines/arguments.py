@@ -151,9 +151,8 @@ def with_augment(place: str, transform: T, augment: Sequence[Augmentation]) -> T
         return transform
     made: Any = transform
     image: Any = getattr(made, "image", None)
-    crop = getattr(image, "crop", None)
-    has_crop = isinstance(crop, Crop) and (image is made or is_dataclass(made))
-    if not has_crop:
+    crop: Any = getattr(image, "crop", None)
+    if not (isinstance(crop, Crop) and _takes_image(made, image)):
         problem = f"got it with {place}={shown(transform)}, which makes the images itself"
         raise UsageError("augment", problem, f"give image_size= instead of {place}=, or change the images in yours")
     if any(part.augment for part in crop.parts):
@@ -161,6 +160,11 @@ def with_augment(place: str, transform: T, augment: Sequence[Augmentation]) -> T
         raise UsageError("augment", problem, "give all of them in one place: to the crop, or to the loader")
     augmented = image.augmented(augment)
     return augmented if image is made else replace(made, image=augmented)
+
+
+def _takes_image(transform: Any, image: Any) -> bool:
+    """Whether a transform can be made with another image transform in place of its own `image`."""
+    return image is transform or is_dataclass(transform)
 
 
 def image_or_transform(

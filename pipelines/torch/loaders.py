@@ -368,7 +368,7 @@ def _pixels(decode: Decode, samples: Samples, transform: Transform, collate_fn: 
     """
     check_decode(decode)
     ours = transform if isinstance(transform, ViewTransform) and runs_no_python(transform) else None
-    dtype = pixel_dtype(samples) if ours or isinstance(transform, ImageTransformed) else UINT8
+    dtype = pixel_dtype(samples) if ours is not None or isinstance(transform, ImageTransformed) else UINT8
     _check_foreign_pixels(transform, dtype)
     obstacle = None if decode == "cpu" else _obstacle(ours, dtype, collate_fn)
     if obstacle is None and decode == "cuda":
