@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import IntFlag
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -106,9 +106,6 @@ class Augmentation(ABC):
 def joined_effect(augment: Sequence[Augmentation]) -> Effect:
     """All that some augmentations may do to places."""
     return reduce(or_, (each.effect | joined_effect(each.parts) for each in augment), Effect.NONE)
-
-
-Augment = Annotated[Sequence[Augmentation], "for example augment=[grayscale(0.2)] of shardfeed.pipelines.augment"]
 
 
 def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int], first: int = 0) -> Edits:

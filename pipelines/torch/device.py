@@ -21,8 +21,8 @@ import torch
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import bound_batch_transform, check_transforms
-from shardfeed.pipelines.augment.augmentation import Augment, Augmentation, drawn_edits, joined_effect
+from shardfeed.pipelines.arguments import Augment, bound_batch_transform, check_transforms
+from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits, joined_effect
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
