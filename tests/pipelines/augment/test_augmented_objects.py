@@ -32,7 +32,7 @@ from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.source import MaskTable, Objects, RasterImage
 from shardfeed.errors import UsageError
 from shardfeed.kinds import ROTATED
-from shardfeed.pipelines import arrays, geometry, make_batches
+from shardfeed.pipelines import Global, arrays, geometry, make_batches
 from shardfeed.pipelines import detection as detection_of_tensorflow
 from shardfeed.pipelines import letterbox as letterbox_of_tensorflow
 from shardfeed.pipelines import random_resized_crop as crop_of_tensorflow
@@ -241,6 +241,37 @@ def test_three_frameworks_see_the_same_objects(
             assert (clockwise > 0).all(), "corners go around the same way, mirrored or not"
             moved += count
     assert moved > 15
+
+
+def test_batches_of_several_shapes_follow_too(train: Split) -> None:
+    """A shape is chosen by the order: also for one image in a transform of the user's."""
+    order: Any = Global(shapes=[(48, 64), (64, 48)])
+    augment = AUGMENT["all"]
+    image = random_resized_crop(antialias=False)
+    image = replace(image, crop=image.crop.augmented(augment))
+    in_graph = crop_of_tensorflow()
+    in_graph.crop = in_graph.crop.augmented(augment)
+    full: Any = {"masks": True, "keypoints": True}
+    keys, own = detection(image, **full).bind(train.schema)
+    loaders = [
+        torch_loader(train, batch_size=BATCH, transform=transform, workers=0, seed=5, order=order)
+        for transform in (detection(image, **full), lambda record, seed: own(record, seed))
+    ]
+    detect = detection_of_tensorflow(in_graph, max_objects=3, **full)
+    graph = make_batches(train, detect, batch_size=BATCH, seed=5, order=order).as_numpy_iterator()
+    assert keys
+    shapes = set()
+    for (images, targets), (others, same), batch in zip(*loaders, graph, strict=True):
+        np.testing.assert_array_equal(images.numpy(), others.numpy())
+        np.testing.assert_array_equal(batch["images"], images.permute(0, 2, 3, 1).numpy())
+        shapes.add(tuple(images.shape[2:]))
+        for n, (target, equal) in enumerate(zip(targets, same, strict=True)):
+            count = len(target["boxes"])
+            for key in ("boxes", "masks", "keypoints"):
+                np.testing.assert_array_equal(target[key].numpy(), equal[key].numpy(), err_msg=key)
+                found = batch["bounding_boxes"]["boxes"] if key == "boxes" else batch[key]
+                np.testing.assert_array_equal(found[n, :count], target[key].numpy(), err_msg=key)
+    assert shapes == {(48, 64), (64, 48)}
 
 
 @pytest.mark.parametrize("kind", CROPS)
