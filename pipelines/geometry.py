@@ -394,6 +394,12 @@ class Crop:
         made: Any = self
         return replace(made, augment=tuple(augment))
 
+    def check_pixels(self, dtype: np.dtype) -> None:
+        """Raise UsageError unless the augmentations of all parts are defined for pixels of this dtype."""
+        for part in self.parts:
+            for each in part.augment:
+                each.check(part.channels, dtype, part.target)
+
     def view(self, height: int, width: int) -> View:
         """Return the view of an image of this size, unless views are drawn."""
         raise NotImplementedError

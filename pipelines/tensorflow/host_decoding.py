@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from shardfeed.budget import cpu_budget
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import check_size
+from shardfeed.pipelines.arguments import check_crop
 from shardfeed.pipelines.augment.augmentation import Effect
 from shardfeed.pipelines.augment.places import packed
 from shardfeed.pipelines.decoding.pixels import has_opencv
@@ -67,11 +67,11 @@ def images_on_host(samples: Samples, transform: Any, parallelism: int) -> "HostI
     return HostImages(samples, transform, image.crop, parallelism)
 
 
-def check_shapes(order: Order, transform: Any, on_host: "HostImages | None") -> None:
+def check_shapes(order: Order, transform: Any, on_host: "HostImages | None", samples: Samples) -> None:
     """Raise UsageError unless exactly one, the order or a crop, says how large images become, and it is possible."""
     image = getattr(transform, "image", None)
     if isinstance(image, GraphTransform):
-        check_size(order, image.crop)
+        check_crop(order, image.crop, pixel_dtype(samples))
     several = isinstance(image, GraphTransform) and image.crop.several
     if on_host is not None or not (several or isinstance(order, ShapeOrder)):
         return
