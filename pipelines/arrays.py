@@ -113,7 +113,8 @@ def array_batches(
             each image: boxes float32 [k, 4] as xmin, ymin, xmax, ymax in pixels of the crop, labels int64 [k], area
             float32 [k], iscrowd int64 [k], as in `shardfeed.pipelines.torch.detection`; "masks" masks uint8 [k, height,
             width] too, "keypoints" keypoints float32 [k, K, 3] too. With a letterbox, or in an evaluation, scale and
-            offset, float32 [b, 2], are for `boxes_to_source`. "raster" adds raster, int32 [b, height, width].
+            offset, float32 [b, 2], are for `boxes_to_source`, unless an augmentation moves pixels. "raster" adds
+            raster, int32 [b, height, width].
         batch_transform: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of a batch and its seed
             that returns a new batch, and may change the arrays of the batch. It is called in threads, of two batches at
             once. The seed, an int from 0 to 2^63 - 1 for any generator, depends on the epoch and the batch's first

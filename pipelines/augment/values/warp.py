@@ -32,6 +32,13 @@ def moved(pixels: np.ndarray, numbers: np.ndarray, outside: int | None) -> np.nd
     return _taken(pixels[..., None], np.floor(rows + 0.5), np.floor(columns + 0.5), beyond)[..., 0].astype(pixels.dtype)
 
 
+def nearest(numbers: np.ndarray, outside: int) -> np.ndarray:
+    """The numbers of the same move of a raster of bytes with one channel: nearest pixels, and `outside` beyond."""
+    made = numbers.copy()
+    made[9], made[10:13] = 0, outside
+    return made
+
+
 def forward(numbers: np.ndarray, target: tuple[int, int]) -> np.ndarray:
     """The homography from a place (x, y, 1) of the old image to one of the new, float64 [3, 3].
 
