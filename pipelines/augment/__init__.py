@@ -10,7 +10,6 @@
     rand_augment, trivial_augment_wide,         policies
     auto_augment
     random_apply, one_of                        lists of others
-    recipes                                     what people train with, as lists
     mixup, cutmix                               of a batch: for `batch_transform=`
 
 Names, parameters and defaults are torchvision's; the docstrings say where results differ.
@@ -45,4 +44,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.augment.operations.trivial_augment_wide import trivial_augment_wide as trivial_augment_wide
     from shardfeed.pipelines.augment.operations.vertical_flip import vertical_flip as vertical_flip
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, ["recipes"])
+__all__, __getattr__, __dir__ = lazy_names(__name__)
