@@ -21,7 +21,7 @@ _OWN_KEY = 0xA06E7  # so that augmentations draw other numbers than the crop
 
 @dataclass(frozen=True)
 class Draws:
-    """What an augmentation of k images draws from: their seeds, and its own place among the augmentations.
+    """Sources of an augmentation's draws for k images: their seeds, and its own place among the augmentations.
 
     `seeds`: int64 [k, 2], of a view. `target`: (height, width) of the images, in pixels. `key`: of the place. So the
     numbers of an augmentation depend on the sample, the pass, the view and its place, and on nothing that comes later.
@@ -48,7 +48,7 @@ class Draws:
 
 
 class Effect(IntFlag):
-    """What edits may do to places: then boxes, masks and key points follow, as pipelines/geometry.py describes."""
+    """Effects of edits on places: then boxes, masks and key points follow, as pipelines/geometry.py describes."""
 
     NONE = 0
     ERASES = 1  # by an `Edit.ERASE`

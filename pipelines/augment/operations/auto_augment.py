@@ -42,7 +42,7 @@ def auto_augment(
 
 @dataclass(frozen=True, repr=False)
 class AutoAugment(Augmentation):
-    """What `auto_augment` returns."""
+    """Made by `auto_augment`."""
 
     policy: Policy
     interpolation: Interpolation

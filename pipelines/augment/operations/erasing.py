@@ -46,7 +46,7 @@ def erasing(
 
 @dataclass(frozen=True, repr=False)
 class Erasing(Augmentation):
-    """What `erasing` returns."""
+    """Made by `erasing`."""
 
     p: float
     scale: Span

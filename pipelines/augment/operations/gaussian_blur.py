@@ -39,7 +39,7 @@ def gaussian_blur(
 
 @dataclass(frozen=True, repr=False)
 class GaussianBlur(Augmentation):
-    """What `gaussian_blur` returns."""
+    """Made by `gaussian_blur`."""
 
     kernel_size: int
     sigma: Span

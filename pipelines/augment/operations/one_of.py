@@ -62,7 +62,7 @@ def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True, repr=False)
 class OneOf(Augmentation):
-    """What `one_of` returns."""
+    """Made by `one_of`."""
 
     transforms: tuple[Augmentation, ...]
     weights: tuple[float, ...]

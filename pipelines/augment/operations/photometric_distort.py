@@ -53,7 +53,7 @@ def photometric_distort(
 
 @dataclass(frozen=True, repr=False)
 class PhotometricDistort(Augmentation):
-    """What `photometric_distort` returns."""
+    """Made by `photometric_distort`."""
 
     brightness: Span
     contrast: Span

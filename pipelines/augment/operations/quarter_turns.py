@@ -31,7 +31,7 @@ def quarter_turns(p: Fraction = 1.0) -> "QuarterTurns":
 
 @dataclass(frozen=True, repr=False)
 class QuarterTurns(Augmentation):
-    """What `quarter_turns` returns."""
+    """Made by `quarter_turns`."""
 
     p: float
     effect = Effect.MOVES

@@ -50,7 +50,7 @@ def rand_augment(
 
 @dataclass(frozen=True, repr=False)
 class RandAugment(Augmentation):
-    """What `rand_augment` returns."""
+    """Made by `rand_augment`."""
 
     num_ops: int
     magnitude: int

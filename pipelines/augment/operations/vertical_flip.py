@@ -25,7 +25,7 @@ def vertical_flip(p: Fraction = 0.5) -> "VerticalFlip":
 
 @dataclass(frozen=True, repr=False)
 class VerticalFlip(Augmentation):
-    """What `vertical_flip` returns."""
+    """Made by `vertical_flip`."""
 
     p: float
     effect = Effect.MOVES | Effect.MIRRORS

@@ -200,7 +200,7 @@ def test_moves_pack(given_moves: Any) -> None:
 
 @given(given_moves=moved_targets(list(WAYS)), seed=st.integers(0, 2**32), min_visible=st.floats(0, 1, width=32))
 def test_what_a_view_with_moves_shows(given_moves: Any, seed: int, min_visible: float) -> None:
-    """Of a crop, flipped or not, and of a letterbox: the moves come after it."""
+    """A view of a crop, flipped or not, and of a letterbox: the moves come after it."""
     target, moves = given_moves
     rng, size = np.random.default_rng(seed), (90, 70)
     window = Window(10, 5, 60, 50)
