@@ -13,7 +13,7 @@ constexpr int LEVELS = 256, FINEST = 14;         // bits of the fraction of a co
 constexpr int FARTHEST = 300;                    // pixels that a blur reaches, at most
 constexpr int AROUND = 2;                        // pixels around the copy that a warp reads
 constexpr double BRIGHTNESS[]{0.299, 0.587, 0.114};  // of red, green and blue, as in colors.py
-constexpr double MOST_OFFSET = 1 << 30;          // far outside 0..255, whatever the shift
+constexpr int MOST_OFFSET = 1 << 30;             // far outside 0..255, whatever the shift
 
 // What a thread uses again for each image.
 struct Scratch {
@@ -115,9 +115,7 @@ ColorMatrix quantised(const Linear &by, const double *mean) {
             made.whole[c][i] = static_cast<int16_t>(whole(std::rint(by.matrix[c][i] * scale), -32767, 32767));
         double offset = by.added[c];
         for (int i = 0; i < 3; i++) offset += by.of_mean[c][i] * mean[i];
-        const double most_offset = MOST_OFFSET;
-        made.offset[c] = whole(std::rint(offset * scale), -static_cast<int>(most_offset), static_cast<int>(most_offset));
-        made.offset[c] += (1 << made.shift) >> 1;
+        made.offset[c] = whole(std::rint(offset * scale), -MOST_OFFSET, MOST_OFFSET) + ((1 << made.shift) >> 1);
     }
     return made;
 }
@@ -149,7 +147,6 @@ bool counts_values(Edit kind) { return kind == Edit::EQUALIZE || kind == Edit::A
 // How often each value is in each channel; several tables, so that equal neighbours do not wait for each other.
 void count_values(const Image &image, Histogram *counts) {
     constexpr int TABLES = 4;
-    static_assert(TABLES * sizeof(uint32_t) * LEVELS * 3 <= 12288);
     uint32_t found[TABLES][3][LEVELS]{};
     const int channels = image.channels;
     const uint8_t *at = image.pixels, *end = image.pixels + image.size();
@@ -365,6 +362,18 @@ void warp(const Image &image, const double *numbers, const EditKernels &kernels)
     }
 }
 
+// Pixels `step` bytes apart, one behind the other.
+void line(const uint8_t *from, int64_t step, int channels, uint8_t *out, int count) {
+    if (channels == 1) {
+        for (int i = 0; i < count; i++) out[i] = from[i * step];
+        return;
+    }
+    for (int i = 0; i < count; i++, out += 3) {
+        const uint8_t *pixel = from + i * step;
+        out[0] = pixel[0], out[1] = pixel[1], out[2] = pixel[2];
+    }
+}
+
 void turn(const Image &image, const double *numbers) {
     const int quarters = whole(numbers[0], 0, 3), height = image.height, width = image.width, channels = image.channels;
     if (quarters % 2 && height != width) return;
@@ -373,12 +382,10 @@ void turn(const Image &image, const double *numbers) {
     const uint8_t *copy = copied(image);
     for (int y = 0; y < height; y++) {
         const int row = reversed ? height - 1 - y : y;  // of the turned image
-        uint8_t *out = image.row(y);
-        for (int x = 0; x < width; x++, out += channels) {
-            const int from_y[]{row, x, height - 1 - row, height - 1 - x}, from_x[]{x, width - 1 - row, width - 1 - x, row};
-            const uint8_t *from = copy + (static_cast<int64_t>(from_y[quarters]) * width + from_x[quarters]) * channels;
-            for (int c = 0; c < channels; c++) out[c] = from[c];
-        }
+        const int first_y[]{row, 0, height - 1 - row, height - 1}, first_x[]{0, width - 1 - row, width - 1, row};
+        const int64_t steps[]{1, width, -1, -width};
+        const uint8_t *from = copy + (static_cast<int64_t>(first_y[quarters]) * width + first_x[quarters]) * channels;
+        line(from, steps[quarters] * channels, channels, image.row(y), width);
     }
 }
 

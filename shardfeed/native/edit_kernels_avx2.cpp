@@ -213,7 +213,6 @@ void blend(const uint8_t *image, int64_t stride, int channels, const int32_t *of
            int count) {
     int i = 0;
     const __m128i pairs = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, 8, 11, 9, 12, 10, 13, -1, -1);
-    const __m128i close = _mm_setr_epi8(0, 1, 2, 8, 9, 10, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
     const __m256i half = _mm256_set1_epi32(1 << (2 * PLACE_BITS - 1));
     const auto eight = [](const uint8_t *at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(at)); };
     for (; channels == 3 && i + 3 <= count; i += 2) {  // of the third pixel two bytes are written, and then written again
