@@ -1,4 +1,4 @@
-"""What augmentations refuse: arguments by their names, and images that they are not defined for."""
+"""Augmentations refuse arguments by their names, and images that they are not defined for."""
 
 from collections.abc import Callable
 
