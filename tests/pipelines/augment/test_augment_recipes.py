@@ -10,6 +10,7 @@ from shardfeed.pipelines import augment
 from shardfeed.pipelines.augment import Augmentation, erasing, recipes
 from shardfeed.pipelines.augment.augmentation import drawn_edits
 from shardfeed.pipelines.augment.operations.gaussian_blur import GaussianBlur
+from shardfeed.pipelines.geometry import Crop
 
 from repository import ROOT
 
@@ -31,14 +32,16 @@ def test_a_recipe_is_a_tuple_that_prints_what_it_does(name: str) -> None:
     assert (drawn_edits(changed, seeds, (64, 64)).kinds != 0).any(0).all()
 
 
-def test_dino_blurs_each_kind_of_view_as_often_as_its_paper_says() -> None:
-    blurs = [each.p for recipe in recipes.dino for each in recipe if isinstance(each, GaussianBlur)]
-    assert blurs == [1.0, 0.1, 0.5]
-    assert [[each.name for each in recipe].count("solarize") for recipe in recipes.dino] == [0, 1, 0]
+def test_dino_has_ten_views() -> None:
+    assert [view.target for view in recipes.dino] == [(224, 224)] * 2 + [(96, 96)] * 8
+    assert all(isinstance(view, Crop) for view in recipes.dino)
+    blurs = [each.p for view in recipes.dino for each in view.augment if isinstance(each, GaussianBlur)]
+    assert blurs == [1.0, 0.1, *[0.5] * 8]
+    assert [[each.name for each in view.augment].count("solarize") for view in recipes.dino] == [0, 1, *[0] * 8]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "dino"])
 def test_each_has_its_source(name: str) -> None:
-    text = Path(ROOT / "pipelines" / "augment" / "recipes.py").read_text()
+    text = Path(ROOT / "pipelines" / "recipes.py").read_text()
     before, _, _ = text.partition(f"\n{name}: ")
     assert "Source: " in before[before.rindex("\n\n") :]

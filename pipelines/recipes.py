@@ -1,10 +1,10 @@
 """Augmentations that people train with, as tuples to read, print and change: `[*recipes.simclr, erasing(p=0.1)]`.
 
-Each is for `augment=` of a loader, and those of `dino` for `augment=` of its views. Crop and flip are the loader's own.
+Each is for `augment=` of a loader, except `dino`, which is for its `views=`. Crop and flip are the loader's own. They
+are here, and are imported from `shardfeed.pipelines.augment`, because crops have augmentations.
 """
 
-from typing import NamedTuple
-
+from shardfeed.pipelines.arrays import crop
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.operations.color_jitter import color_jitter
 from shardfeed.pipelines.augment.operations.erasing import erasing
@@ -13,21 +13,13 @@ from shardfeed.pipelines.augment.operations.grayscale import grayscale
 from shardfeed.pipelines.augment.operations.photometric_distort import photometric_distort
 from shardfeed.pipelines.augment.operations.solarize import solarize
 from shardfeed.pipelines.augment.operations.trivial_augment_wide import trivial_augment_wide
+from shardfeed.pipelines.geometry import Crop
 
 __all__ = ["detection_photometric", "dino", "moco_v2", "simclr", "torchvision_classification"]
 
 _IMAGENET_MEAN = (124, 116, 104)  # which is 0 after normalisation
 
 Recipe = tuple[Augmentation, ...]
-
-
-class ViewRecipes(NamedTuple):
-    """Augmentations of views of three kinds: two large ones, and small ones."""
-
-    first: Recipe
-    second: Recipe
-    small: Recipe
-
 
 # Classification, from scratch. Source: torchvision's references/classification with the options of its weights
 # IMAGENET1K_V2 (`--auto-augment ta_wide --random-erase 0.1`), with crops of 176 pixels and mixup or cutmix of batches;
@@ -43,16 +35,14 @@ simclr: Recipe = (color_jitter(0.8, 0.8, 0.8, 0.2, p=0.8), grayscale(p=0.2), gau
 # Contrastive Learning" (MoCo v2), and its program. Its crops have an area of at least 0.2.
 moco_v2: Recipe = (color_jitter(0.4, 0.4, 0.4, 0.1, p=0.8), grayscale(p=0.2), gaussian_blur(23, (0.1, 2.0), p=0.5))
 
-# Ten views: two large ones, each with augmentations of its own, and eight small ones. Source: Caron et al. 2021,
-# "Emerging Properties in Self-Supervised Vision Transformers" (DINO), and its program:
-#     first = crop(224, area=(0.4, 1.0), augment=recipes.dino.first)
-#     second = crop(224, area=(0.4, 1.0), augment=recipes.dino.second)
-#     views = [first, second, *[crop(96, area=(0.05, 0.4), augment=recipes.dino.small)] * 8]
+# Ten views, two large ones and eight small ones. Source: Caron et al. 2021, "Emerging Properties in Self-Supervised
+# Vision Transformers" (DINO), and its program: it blurs all of the first view, a tenth of the second, which it may
+# solarize, and half of the small ones.
 _DINO_COLOURS: Recipe = (color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8), grayscale(p=0.2))
-dino: ViewRecipes = ViewRecipes(
-    first=(*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0))),
-    second=(*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.1), solarize(128, p=0.2)),
-    small=(*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.5)),
+dino: tuple[Crop, ...] = (
+    crop(224, area=(0.4, 1.0)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0)))),
+    crop(224, area=(0.4, 1.0)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.1), solarize(128, p=0.2))),
+    *[crop(96, area=(0.05, 0.4)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.5)))] * 8,
 )
 
 # Detection, before or after the crop. Source: torchvision's references/detection (`--data-augmentation ssd`), after Liu
