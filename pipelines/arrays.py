@@ -107,7 +107,8 @@ def array_batches(
             each image: boxes float32 [k, 4] as xmin, ymin, xmax, ymax in pixels of the crop, labels int64 [k], area
             float32 [k], iscrowd int64 [k], as in `shardfeed.pipelines.torch.detection`; "masks" masks uint8 [k, height,
             width] too, "keypoints" keypoints float32 [k, K, 3] too. With a letterbox, or in an evaluation, scale and
-            offset, float32 [b, 2], are for `boxes_to_source`. "raster" adds raster, int32 [b, height, width].
+            offset, float32 [b, 2], are for `boxes_to_source`, unless an augmentation moves pixels. "raster" adds
+            raster, int32 [b, height, width].
         start_step: None: each iteration is one epoch. A number: an endless iteration over all epochs, which starts at
             this step, counted from the start of epoch 0.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises if there are too many; each damaged

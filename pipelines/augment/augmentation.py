@@ -54,7 +54,8 @@ class Effect(IntFlag):
     ERASES = 1  # by an `Edit.ERASE`
     MOVES = 2  # by an `Edit.TURN` or `Edit.WARP`
     MIRRORS = 4  # left and right, or up and down, may be swapped
-    UNCOVERS = 8  # pixels from outside of the image may be seen, as by an `Edit.WARP`
+    UNCOVERS = 8  # pixels from outside of the image may be seen
+    WARPS = MOVES | UNCOVERS  # all that an `Edit.WARP` does, without mirror images
 
 
 class Augmentation(ABC):

@@ -11,18 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from shardfeed.pipelines.augment import polygons
-from shardfeed.pipelines.augment.edits import NUMBERS, Edit
+from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits
+from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.augment.values import erase, turn, warp
 
 Moves = Sequence[tuple[Edit, np.ndarray]]
 Size = tuple[int, int]
 
 _FORWARD: dict[Edit, Callable[[np.ndarray, Size], np.ndarray]] = {Edit.WARP: warp.forward, Edit.TURN: turn.forward}
-_RASTERS: dict[Edit, Callable[[np.ndarray, np.ndarray, int | None], np.ndarray]] = {
-    Edit.WARP: warp.moved,
-    Edit.TURN: turn.moved,
-    Edit.ERASE: erase.moved,
-}
 
 
 class MovedBoxes(NamedTuple):
@@ -51,7 +47,7 @@ def move_boxes(boxes: np.ndarray, moves: Moves, target: Size) -> MovedBoxes:
             covered = polygons.areas(polygons.clipped(shapes, erase.corners(numbers)))
             visible *= 1 - _shares(covered, area)
             continue
-        shapes = polygons.through(_FORWARD[kind](numbers, target), shapes)
+        shapes = polygons.projected(_FORWARD[kind](numbers, target), shapes)
         whole = polygons.areas(shapes)
         shapes = polygons.clipped(shapes, frame)
         growth *= _shares(whole, area)
@@ -83,6 +79,22 @@ def move_raster(pixels: np.ndarray, moves: Moves, outside: int | None) -> np.nda
     for kind, numbers in moves:
         pixels = _RASTERS[kind](pixels, numbers, outside)
     return pixels
+
+
+def _warped(pixels: np.ndarray, numbers: np.ndarray, outside: int | None) -> np.ndarray:
+    """As `warp.moved`: if the values are bytes, by the code that warps images, which may be compiled."""
+    if pixels.itemsize > 1:
+        return warp.moved(pixels, numbers, outside)
+    made = pixels.copy()
+    edit_image(made.view(np.uint8)[..., None], Edits.each(Edit.WARP, warp.nearest(numbers, outside or 0)[None]), 0)
+    return made
+
+
+_RASTERS: dict[Edit, Callable[[np.ndarray, np.ndarray, int | None], np.ndarray]] = {
+    Edit.WARP: _warped,
+    Edit.TURN: turn.moved,
+    Edit.ERASE: erase.moved,
+}
 
 
 def are_mirrored(moves: Moves, target: Size) -> bool:

@@ -20,6 +20,12 @@ def through(homography: np.ndarray, points: np.ndarray) -> np.ndarray:
     return moved[..., :2] / np.maximum(moved[..., 2:], _LEAST_SCALE)
 
 
+def projected(homography: np.ndarray, polygons: np.ndarray) -> np.ndarray:
+    """Polygons as a homography moves them, without the parts behind its horizon."""
+    depths = polygons @ homography[2, :2] + homography[2, 2] - _LEAST_SCALE
+    return through(homography, _cut(polygons, depths))
+
+
 def areas(polygons: np.ndarray) -> np.ndarray:
     """Area of each, float64 [n]."""
     x, y = np.moveaxis(polygons - polygons[:, :1], 2, 0)  # from the first corner, as small numbers are more exact
@@ -37,14 +43,13 @@ def clipped(polygons: np.ndarray, rectangle: np.ndarray) -> np.ndarray:
     Sutherland and Hodgman 1974, "Reentrant Polygon Clipping": cut by each side of the rectangle in turn.
     """
     for axis in (0, 1):
-        least, most = rectangle[axis], rectangle[2 + axis]
-        polygons = _cut(polygons, polygons[..., axis] - least, axis, least)
-        polygons = _cut(polygons, most - polygons[..., axis], axis, most)
-    return polygons
+        polygons = _cut(polygons, polygons[..., axis] - rectangle[axis])
+        polygons = _cut(polygons, rectangle[2 + axis] - polygons[..., axis])
+    return polygons.clip(rectangle[:2], rectangle[2:])
 
 
-def _cut(polygons: np.ndarray, depths: np.ndarray, axis: int, line: float) -> np.ndarray:
-    """The parts where `depths`, [n, m] of the corners, are 0 or more. `axis`, `line`: where they are 0."""
+def _cut(polygons: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    """The parts where `depths` are 0 or more: those of the corners, [n, m], from which others follow linearly."""
     if (depths >= 0).all():
         return polygons
     count, corners = depths.shape
@@ -53,7 +58,6 @@ def _cut(polygons: np.ndarray, depths: np.ndarray, axis: int, line: float) -> np
     crosses = inside != next_inside
     share = np.divide(depths, depths - next_depths, out=np.zeros_like(depths), where=crosses)
     crossings = polygons + share[..., None] * (ends - polygons)
-    crossings[..., axis] = line
     # Of each side its beginning, if that is inside, and where it crosses the line: at most one corner more in all.
     candidates = np.stack([polygons, crossings], 2).reshape(count, 2 * corners, 2)
     is_corner = np.stack([inside, crosses], 2).reshape(count, 2 * corners)
