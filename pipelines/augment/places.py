@@ -1,4 +1,4 @@
-"""What boxes, masks and key points do when an augmentation moves or erases the pixels below them.
+"""Boxes, masks and key points after augmentations that move or erase the pixels below them.
 
 Moves are those of `View.moves`: kinds of edits, in turn, with their numbers. Each kind states its effect beside its
 pixel values, in values/warp.py, turn.py and erase.py; here are the things that follow it. Places are in pixels of the

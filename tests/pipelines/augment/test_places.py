@@ -139,8 +139,10 @@ def test_boxes_masks_and_points_agree_with_the_pixels(given_moves: Any, seed: in
     centre = np.array([[[left + wide / 2, top + tall / 2]]], np.float32)
     point, inside = move_points(centre, moves, target)
     if inside[0, 0]:
-        column, row = np.minimum(np.floor(point[0, 0]).astype(int), [target[1] - 1, target[0] - 1])
-        assert moved[row, column] == 1
+        column, row = np.floor(point[0, 0]).astype(int)
+        margin = 2 * len(moves)  # a pixel of rounding for each move, and what later ones enlarge of it
+        around = moved[max(0, row - margin) : row + margin + 1, max(0, column - margin) : column + margin + 1]
+        assert around.any()
 
 
 @settings(max_examples=50)
@@ -200,7 +202,7 @@ def test_moves_pack(given_moves: Any) -> None:
 
 @given(given_moves=moved_targets(list(WAYS)), seed=st.integers(0, 2**32), min_visible=st.floats(0, 1, width=32))
 def test_what_a_view_with_moves_shows(given_moves: Any, seed: int, min_visible: float) -> None:
-    """Of a crop, flipped or not, and of a letterbox: the moves come after it."""
+    """Views of a crop, flipped or not, and of a letterbox. The moves come after it."""
     target, moves = given_moves
     rng, size = np.random.default_rng(seed), (90, 70)
     window = Window(10, 5, 60, 50)
