@@ -11,6 +11,7 @@
     auto_augment
     random_apply, one_of                        lists of others
     recipes                                     what people train with, as lists
+    Augmentation                                the role of all of them
 
 Names, parameters and defaults are torchvision's; the docstrings say where results differ.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from shardfeed.pipelines import recipes as recipes
     from shardfeed.pipelines.augment.augmentation import Augmentation as Augmentation
     from shardfeed.pipelines.augment.operations.affine import affine as affine
     from shardfeed.pipelines.augment.operations.auto_augment import auto_augment as auto_augment
@@ -42,4 +44,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.augment.operations.trivial_augment_wide import trivial_augment_wide as trivial_augment_wide
     from shardfeed.pipelines.augment.operations.vertical_flip import vertical_flip as vertical_flip
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, ["recipes"])
+__all__, __getattr__, __dir__ = lazy_names(__name__)

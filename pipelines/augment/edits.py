@@ -77,7 +77,7 @@ class Edits:
 
     @classmethod
     def chosen(cls, choice: np.ndarray, parts: Sequence["Edits"]) -> "Edits":
-        """Of each image the edits of the part `choice`, int [k]; of another number none."""
+        """The edits of one part for each image: that of the number `choice`, int [k], if there is one."""
         longest = max((part.kinds.shape[1] for part in parts), default=0)
         kinds = np.zeros((len(choice), longest), np.int32)
         numbers = np.zeros((len(choice), longest, NUMBERS))

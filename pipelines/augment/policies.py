@@ -1,4 +1,4 @@
-"""What policies choose from: changes by one magnitude each, and the ranges of magnitudes.
+"""Changes that policies choose from, by one magnitude each, and the ranges of magnitudes.
 
 Names, ranges and roundings are torchvision's. Sources: Cubuk et al. 2019, "AutoAugment"; Cubuk et al. 2020,
 "RandAugment"; Mueller and Hutter 2021, "TrivialAugment".
@@ -39,44 +39,44 @@ class Warped:
         return warps.warped(homographies, self.interpolation, self.fill)
 
 
-class Change(NamedTuple):
+class PolicyChange(NamedTuple):
     """A change of images by magnitudes, float64 [k]. `signed`: whether half of them are negative."""
 
     edits: Callable[[np.ndarray, Warped], Edits]
     signed: bool = False
 
 
-def _by_matrix(linear: Callable[[np.ndarray], np.ndarray]) -> Change:
+def _by_matrix(linear: Callable[[np.ndarray], np.ndarray]) -> PolicyChange:
     """A change of colours by the factor 1 + magnitude."""
-    return Change(lambda magnitudes, _: Edits.each(Edit.MATRIX, linear(1 + magnitudes)), signed=True)
+    return PolicyChange(lambda magnitudes, _: Edits.each(Edit.MATRIX, linear(1 + magnitudes)), signed=True)
 
 
-def _by_table(kind: Edit) -> Change:
+def _by_table(kind: Edit) -> PolicyChange:
     """A change without a magnitude."""
-    return Change(lambda magnitudes, _: Edits.of(kind, count=len(magnitudes)))
+    return PolicyChange(lambda magnitudes, _: Edits.of(kind, count=len(magnitudes)))
 
 
-CHANGES: Mapping[str, Change] = {
+CHANGES: Mapping[str, PolicyChange] = {
     "identity": _by_table(Edit.NONE),
-    "shear_x": Change(lambda slopes, how: how.sheared(slopes, 0.0), signed=True),
-    "shear_y": Change(lambda slopes, how: how.sheared(0.0, slopes), signed=True),
-    "translate_x": Change(lambda pixels, how: how.shifted(pixels, 0.0), signed=True),
-    "translate_y": Change(lambda pixels, how: how.shifted(0.0, pixels), signed=True),
+    "shear_x": PolicyChange(lambda slopes, how: how.sheared(slopes, 0.0), signed=True),
+    "shear_y": PolicyChange(lambda slopes, how: how.sheared(0.0, slopes), signed=True),
+    "translate_x": PolicyChange(lambda pixels, how: how.shifted(pixels, 0.0), signed=True),
+    "translate_y": PolicyChange(lambda pixels, how: how.shifted(0.0, pixels), signed=True),
     # The same by shares of the side.
-    "translate_x_share": Change(lambda shares, how: how.shifted(shares * how.target[1], 0.0), signed=True),
-    "translate_y_share": Change(lambda shares, how: how.shifted(0.0, shares * how.target[0]), signed=True),
-    "rotate": Change(lambda degrees, how: how.turned(degrees), signed=True),
+    "translate_x_share": PolicyChange(lambda shares, how: how.shifted(shares * how.target[1], 0.0), signed=True),
+    "translate_y_share": PolicyChange(lambda shares, how: how.shifted(0.0, shares * how.target[0]), signed=True),
+    "rotate": PolicyChange(lambda degrees, how: how.turned(degrees), signed=True),
     "brightness": _by_matrix(colors.brightness),
     "color": _by_matrix(colors.saturation),
     "contrast": _by_matrix(colors.contrast),
-    "sharpness": Change(
+    "sharpness": PolicyChange(
         lambda magnitudes, _: Edits.of(Edit.SHARPNESS, 1 + magnitudes, count=len(magnitudes)), signed=True
     ),
-    "posterize": Change(lambda bits, _: Edits.of(Edit.POSTERIZE, np.rint(bits), count=len(bits))),
-    "solarize": Change(lambda shares, _: Edits.of(Edit.SOLARIZE, 255 * shares, count=len(shares))),
+    "posterize": PolicyChange(lambda bits, _: Edits.of(Edit.POSTERIZE, np.rint(bits), count=len(bits))),
+    "solarize": PolicyChange(lambda shares, _: Edits.of(Edit.SOLARIZE, 255 * shares, count=len(shares))),
     "autocontrast": _by_table(Edit.AUTOCONTRAST),
     "equalize": _by_table(Edit.EQUALIZE),
-    "invert": Change(lambda magnitudes, _: Edits.each(Edit.MATRIX, colors.inverted(np.ones(len(magnitudes))))),
+    "invert": PolicyChange(lambda magnitudes, _: Edits.each(Edit.MATRIX, colors.inverted(np.ones(len(magnitudes))))),
 }
 
 Space = Mapping[str, tuple[float, float]]  # of a policy: changes, and the magnitudes of the first and the last bin

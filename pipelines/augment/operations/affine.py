@@ -61,7 +61,7 @@ def affine(
 
 @dataclass(frozen=True, repr=False)
 class Affine(Augmentation):
-    """What `affine` returns."""
+    """An augmentation as `affine` makes it."""
 
     degrees: Span
     translate: tuple[float, float]

@@ -39,7 +39,7 @@ def gaussian_blur(
 
 @dataclass(frozen=True, repr=False)
 class GaussianBlur(Augmentation):
-    """What `gaussian_blur` returns."""
+    """An augmentation as `gaussian_blur` makes it."""
 
     kernel_size: int
     sigma: Span

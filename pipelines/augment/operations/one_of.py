@@ -15,7 +15,7 @@ from shardfeed.pipelines.augment.edits import Edits
 @checked
 def one_of(
     transforms: Sequence[Augmentation], weights: Sequence[Annotated[float, Range(0, 2**53)]] | None = None
-) -> "OneOf":
+) -> "Alternatives":
     """Apply one of several augmentations to each image: torchvision's RandomChoice, whose `p` is `weights` here.
 
     Args:
@@ -33,18 +33,18 @@ def one_of(
     if not transforms:
         raise UsageError("transforms", "got an empty list, expected augmentations", "give at least one")
     if weights is None:
-        return OneOf(tuple(transforms), (1.0,) * len(transforms))
+        return Alternatives(tuple(transforms), (1.0,) * len(transforms))
     if len(weights) != len(transforms):
         problem = f"got {len(weights)} weights for {len(transforms)} augmentations"
         raise UsageError("weights", problem, "give one for each, or none")
     if not sum(weights):
         raise UsageError("weights", "all are 0, expected one that is more", "leave weights out: equally often")
-    return OneOf(tuple(transforms), tuple(float(weight) for weight in weights))
+    return Alternatives(tuple(transforms), tuple(float(weight) for weight in weights))
 
 
 @dataclass(frozen=True, repr=False)
-class OneOf(Augmentation):
-    """What `one_of` returns."""
+class Alternatives(Augmentation, name="one_of"):
+    """An augmentation as `one_of` makes it."""
 
     transforms: tuple[Augmentation, ...]
     weights: tuple[float, ...]

@@ -53,7 +53,7 @@ def photometric_distort(
 
 @dataclass(frozen=True, repr=False)
 class PhotometricDistort(Augmentation):
-    """What `photometric_distort` returns."""
+    """An augmentation as `photometric_distort` makes it."""
 
     brightness: Span
     contrast: Span

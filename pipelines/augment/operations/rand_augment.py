@@ -50,7 +50,7 @@ def rand_augment(
 
 @dataclass(frozen=True, repr=False)
 class RandAugment(Augmentation):
-    """What `rand_augment` returns."""
+    """An augmentation as `rand_augment` makes it."""
 
     num_ops: int
     magnitude: int
