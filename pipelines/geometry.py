@@ -372,7 +372,7 @@ class Crop:
 
     @property
     def effect(self) -> Effect:
-        """All that augmentations may do to places after the crop."""
+        """Possible effects of the augmentations on places."""
         return joined_effect(self.augment)
 
     @property

@@ -1,6 +1,7 @@
 """Augmentations that people train with, as tuples to read, print and change: `[*recipes.simclr, erasing(p=0.1)]`.
 
-Each is for `augment=` of a loader, except `dino`, which is for its `views=`. Crop and flip are the loader's own.
+Each is for `augment=` of a loader, except `dino`, which is for its `views=`. Crop and flip are the loader's own. They
+are here, and are imported from `shardfeed.pipelines.augment`, because crops have augmentations.
 """
 
 from shardfeed.pipelines.arrays import crop
@@ -35,13 +36,13 @@ simclr: Recipe = (color_jitter(0.8, 0.8, 0.8, 0.2, p=0.8), grayscale(p=0.2), gau
 moco_v2: Recipe = (color_jitter(0.4, 0.4, 0.4, 0.1, p=0.8), grayscale(p=0.2), gaussian_blur(23, (0.1, 2.0), p=0.5))
 
 # Ten views, two large ones and eight small ones. Source: Caron et al. 2021, "Emerging Properties in Self-Supervised
-# Vision Transformers" (DINO), and its program, which blurs all of the first view, a tenth of the second, which it may
-# solarize, and half of the small ones. Its crops are (0.4, 1) and (0.05, 0.4) of the image.
+# Vision Transformers" (DINO), and its program: it blurs all of the first view, a tenth of the second, which it may
+# solarize, and half of the small ones.
 _DINO_COLOURS: Recipe = (color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8), grayscale(p=0.2))
 dino: tuple[Crop, ...] = (
     crop(224, area=(0.4, 1.0)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0)))),
     crop(224, area=(0.4, 1.0)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.1), solarize(128, p=0.2))),
-    *(crop(96, area=(0.05, 0.4)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.5))) for _ in range(8)),
+    *[crop(96, area=(0.05, 0.4)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.5)))] * 8,
 )
 
 # Detection, before or after the crop. Source: torchvision's references/detection (`--data-augmentation ssd`), after Liu

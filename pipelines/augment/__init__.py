@@ -11,6 +11,7 @@
     auto_augment
     random_apply, one_of                        lists of others
     mixup, cutmix                               of a batch: for `batch_transform=`
+    Augmentation                                the role of all of them
 
 Names, parameters and defaults are torchvision's; the docstrings say where results differ.
 """

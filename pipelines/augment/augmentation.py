@@ -21,7 +21,7 @@ _OWN_KEY = 0xA06E7  # so that augmentations draw other numbers than the crop
 
 @dataclass(frozen=True)
 class Draws:
-    """Sources of an augmentation's draws for k images: their seeds, and its own place among the augmentations.
+    """The numbers that an augmentation draws for k images, by their seeds and its own place among the augmentations.
 
     `seeds`: int64 [k, 2], of a view. `target`: (height, width) of the images, in pixels. `key`: of the place. So the
     numbers of an augmentation depend on the sample, the pass, the view and its place, and on nothing that comes later.
@@ -48,7 +48,7 @@ class Draws:
 
 
 class Effect(IntFlag):
-    """Effects of edits on places: then boxes, masks and key points follow, as pipelines/geometry.py describes."""
+    """Possible effects of edits on places, which boxes, masks and key points follow: see pipelines/geometry.py."""
 
     NONE = 0
     ERASES = 1  # by an `Edit.ERASE`
@@ -64,17 +64,16 @@ class Augmentation(ABC):
     Subclasses are frozen dataclasses with `repr=False`, whose fields are arguments of the function of their name.
     """
 
+    name: ClassVar[str]  # of the function that makes it
     eight_bits: ClassVar[bool] = False  # whether it is defined for values of 0..255 only
     effect: ClassVar[Effect] = Effect.NONE  # all that its edits may do to places, apart from those of its `parts`
+
+    def __init_subclass__(cls, name: str = "") -> None:
+        cls.name = name or re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @abstractmethod
     def edits(self, draws: Draws) -> Edits:
         """Draw the edits of k images."""
-
-    @property
-    def name(self) -> str:
-        """The function that makes it: `color_jitter` makes a ColorJitter."""
-        return re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
     @property
     def parts(self) -> "Sequence[Augmentation]":

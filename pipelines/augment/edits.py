@@ -77,7 +77,7 @@ class Edits:
 
     @classmethod
     def chosen(cls, choice: np.ndarray, parts: Sequence["Edits"]) -> "Edits":
-        """Choose for each image the edits of the part `choice`, int [k]; of another number none."""
+        """The edits of one part for each image: that of the number `choice`, int [k], if there is one."""
         longest = max((part.kinds.shape[1] for part in parts), default=0)
         kinds = np.zeros((len(choice), longest), np.int32)
         numbers = np.zeros((len(choice), longest, NUMBERS))
@@ -107,7 +107,7 @@ class Edits:
                 kinds[follows, at] = Edit.NONE
             before = np.where(kinds[:, at] != Edit.NONE, at, before)
         used = (kinds != Edit.NONE).any(0)
-        return Edits(np.ascontiguousarray(kinds[:, used]), np.ascontiguousarray(numbers[:, used]))
+        return Edits(np.ascontiguousarray(kinds[:, used], np.int32), np.ascontiguousarray(numbers[:, used], np.float64))
 
     def moves(self, row: int) -> "tuple[tuple[Edit, np.ndarray], ...]":
         """The edits of an image that boxes, masks and key points follow, in turn, each with its numbers."""

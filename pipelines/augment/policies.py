@@ -1,4 +1,4 @@
-"""Tables that policies choose from: changes by one magnitude each, and the ranges of magnitudes.
+"""Changes that policies choose from, by one magnitude each, and the ranges of magnitudes.
 
 Names, ranges and roundings are torchvision's. Sources: Cubuk et al. 2019, "AutoAugment"; Cubuk et al. 2020,
 "RandAugment"; Mueller and Hutter 2021, "TrivialAugment".

@@ -61,7 +61,7 @@ def affine(
 
 @dataclass(frozen=True, repr=False)
 class Affine(Augmentation):
-    """Made by `affine`."""
+    """An augmentation as `affine` makes it."""
 
     degrees: Span
     translate: tuple[float, float]

@@ -42,7 +42,7 @@ def auto_augment(
 
 @dataclass(frozen=True, repr=False)
 class AutoAugment(Augmentation):
-    """Made by `auto_augment`."""
+    """An augmentation as `auto_augment` makes it."""
 
     policy: Policy
     interpolation: Interpolation

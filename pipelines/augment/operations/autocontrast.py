@@ -27,7 +27,7 @@ def autocontrast(p: Fraction = 0.5) -> "Autocontrast":
 
 @dataclass(frozen=True, repr=False)
 class Autocontrast(Augmentation):
-    """Made by `autocontrast`."""
+    """An augmentation as `autocontrast` makes it."""
 
     p: float
     eight_bits = True

@@ -54,7 +54,7 @@ def color_jitter(
 
 @dataclass(frozen=True, repr=False)
 class ColorJitter(Augmentation):
-    """Made by `color_jitter`: factors and turns are drawn uniformly within (least, most)."""
+    """An augmentation as `color_jitter` makes it: factors and turns are drawn uniformly within (least, most)."""
 
     brightness: Span
     contrast: Span

@@ -27,7 +27,7 @@ def equalize(p: Fraction = 0.5) -> "Equalize":
 
 @dataclass(frozen=True, repr=False)
 class Equalize(Augmentation):
-    """Made by `equalize`."""
+    """An augmentation as `equalize` makes it."""
 
     p: float
     eight_bits = True

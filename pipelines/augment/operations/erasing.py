@@ -46,7 +46,7 @@ def erasing(
 
 @dataclass(frozen=True, repr=False)
 class Erasing(Augmentation):
-    """Made by `erasing`."""
+    """An augmentation as `erasing` makes it."""
 
     p: float
     scale: Span

@@ -39,7 +39,7 @@ def gaussian_blur(
 
 @dataclass(frozen=True, repr=False)
 class GaussianBlur(Augmentation):
-    """Made by `gaussian_blur`."""
+    """An augmentation as `gaussian_blur` makes it."""
 
     kernel_size: int
     sigma: Span

@@ -29,7 +29,7 @@ def grayscale(p: Fraction = 0.1) -> "Grayscale":
 
 @dataclass(frozen=True, repr=False)
 class Grayscale(Augmentation):
-    """Made by `grayscale`."""
+    """An augmentation as `grayscale` makes it."""
 
     p: float
 

@@ -27,7 +27,7 @@ def invert(p: Fraction = 0.5) -> "Invert":
 
 @dataclass(frozen=True, repr=False)
 class Invert(Augmentation):
-    """Made by `invert`."""
+    """An augmentation as `invert` makes it."""
 
     p: float
 

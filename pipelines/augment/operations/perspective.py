@@ -39,7 +39,7 @@ def perspective(
 
 @dataclass(frozen=True, repr=False)
 class Perspective(Augmentation):
-    """Made by `perspective`."""
+    """An augmentation as `perspective` makes it."""
 
     distortion_scale: float
     p: float

@@ -53,7 +53,7 @@ def photometric_distort(
 
 @dataclass(frozen=True, repr=False)
 class PhotometricDistort(Augmentation):
-    """Made by `photometric_distort`."""
+    """An augmentation as `photometric_distort` makes it."""
 
     brightness: Span
     contrast: Span

@@ -27,7 +27,7 @@ def posterize(bits: Annotated[int, Range(0, 8)], p: Fraction = 0.5) -> "Posteriz
 
 @dataclass(frozen=True, repr=False)
 class Posterize(Augmentation):
-    """Made by `posterize`."""
+    """An augmentation as `posterize` makes it."""
 
     bits: int
     p: float

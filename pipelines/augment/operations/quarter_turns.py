@@ -31,7 +31,7 @@ def quarter_turns(p: Fraction = 1.0) -> "QuarterTurns":
 
 @dataclass(frozen=True, repr=False)
 class QuarterTurns(Augmentation):
-    """Made by `quarter_turns`."""
+    """An augmentation as `quarter_turns` makes it."""
 
     p: float
     effect = Effect.MOVES

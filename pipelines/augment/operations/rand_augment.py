@@ -50,7 +50,7 @@ def rand_augment(
 
 @dataclass(frozen=True, repr=False)
 class RandAugment(Augmentation):
-    """Made by `rand_augment`."""
+    """An augmentation as `rand_augment` makes it."""
 
     num_ops: int
     magnitude: int

@@ -27,7 +27,7 @@ def random_apply(transforms: Sequence[Augmentation], p: Fraction = 0.5) -> "Rand
 
 @dataclass(frozen=True, repr=False)
 class RandomApply(Augmentation):
-    """Made by `random_apply`."""
+    """An augmentation as `random_apply` makes it."""
 
     transforms: tuple[Augmentation, ...]
     p: float

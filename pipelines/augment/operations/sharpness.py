@@ -30,7 +30,7 @@ def sharpness(sharpness_factor: Annotated[float, Range(0, 100)], p: Fraction = 0
 
 @dataclass(frozen=True, repr=False)
 class Sharpness(Augmentation):
-    """Made by `sharpness`."""
+    """An augmentation as `sharpness` makes it."""
 
     sharpness_factor: float
     p: float

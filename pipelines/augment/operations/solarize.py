@@ -29,7 +29,7 @@ def solarize(threshold: Annotated[float, Range(0, 255)] = 128.0, p: Fraction = 0
 
 @dataclass(frozen=True, repr=False)
 class Solarize(Augmentation):
-    """Made by `solarize`."""
+    """An augmentation as `solarize` makes it."""
 
     threshold: float
     p: float

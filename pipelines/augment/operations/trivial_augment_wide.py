@@ -41,7 +41,7 @@ def trivial_augment_wide(
 
 @dataclass(frozen=True, repr=False)
 class TrivialAugmentWide(Augmentation):
-    """Made by `trivial_augment_wide`."""
+    """An augmentation as `trivial_augment_wide` makes it."""
 
     num_magnitude_bins: int
     interpolation: Interpolation

@@ -25,7 +25,7 @@ def vertical_flip(p: Fraction = 0.5) -> "VerticalFlip":
 
 @dataclass(frozen=True, repr=False)
 class VerticalFlip(Augmentation):
-    """Made by `vertical_flip`."""
+    """An augmentation as `vertical_flip` makes it."""
 
     p: float
     effect = Effect.MOVES | Effect.MIRRORS

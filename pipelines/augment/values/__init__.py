@@ -1,1 +1,1 @@
-"""The pixels of an image after each kind of edit: NumPy's, the reference of the others."""
+"""The pixels of an image after each kind of edit, by NumPy: the reference of the other ways."""
