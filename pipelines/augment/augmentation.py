@@ -4,6 +4,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from enum import IntFlag
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +47,17 @@ class Draws:
         return replace(self, key=int(hashed(self.key, place)))
 
 
+class Effect(IntFlag):
+    """What edits may do to places: then boxes, masks and key points follow, as pipelines/geometry.py describes."""
+
+    NONE = 0
+    ERASES = 1  # by an `Edit.ERASE`
+    MOVES = 2  # by an `Edit.TURN` or `Edit.WARP`
+    MIRRORS = 4  # left and right, or up and down, may be swapped
+    UNCOVERS = 8  # pixels from outside of the image may be seen
+    WARPS = MOVES | UNCOVERS  # all that an `Edit.WARP` does, without mirror images
+
+
 class Augmentation(ABC):
     """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments.
 
@@ -52,6 +66,7 @@ class Augmentation(ABC):
 
     name: ClassVar[str]  # of the function that makes it
     eight_bits: ClassVar[bool] = False  # whether it is defined for values of 0..255 only
+    effect: ClassVar[Effect] = Effect.NONE  # all that its edits may do to places, apart from those of its `parts`
 
     def __init_subclass__(cls, name: str = "") -> None:
         cls.name = name or re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -87,8 +102,16 @@ class Augmentation(ABC):
         return f"{self.name}({', '.join(arguments)})"
 
 
-def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int]) -> Edits:
-    """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width)."""
+def joined_effect(augment: Sequence[Augmentation]) -> Effect:
+    """All that some augmentations may do to places."""
+    return reduce(or_, (each.effect | joined_effect(each.parts) for each in augment), Effect.NONE)
+
+
+def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int], first: int = 0) -> Edits:
+    """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width).
+
+    `first`: number of augmentations that came before these elsewhere, and drew from the same seeds.
+    """
     draws = Draws(seeds, target)
-    parts = [each.edits(draws.of(place)) for place, each in enumerate(augment)]
+    parts = [each.edits(draws.of(place)) for place, each in enumerate(augment, first)]
     return Edits.joined(parts, len(seeds)).fused()

@@ -103,7 +103,7 @@ class BatchDecoder:
         for number, part in enumerate(parts):
             if (edits := part.edits(view_seeds(seeds, number))) is not None:
                 self._edit(images[number], edits)
-                views = _with_moves(views, edits) if number == 0 else views
+                views = with_moves(views, edits) if number == 0 else views
         return Batch(images if self._crop.several else images[0], views, others)
 
     def _room(self, count: int) -> list[np.ndarray]:
@@ -206,7 +206,7 @@ class BatchDecoder:
         return record, others
 
 
-def _with_moves(views: list[View], edits: Edits) -> list[View]:
+def with_moves(views: list[View], edits: Edits) -> list[View]:
     """The views of images after their edits."""
     return [view._replace(moves=edits.moves(row)) for row, view in enumerate(views)]
 

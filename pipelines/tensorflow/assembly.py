@@ -23,6 +23,7 @@ from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Samples, pixel_dtype, where_found
 from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
 from shardfeed.pipelines.tensorflow.host_decoding import check_shapes, images_on_host
+from shardfeed.pipelines.windows import BATCH_KEY
 from shardfeed.processes import limit_arenas
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
@@ -62,7 +63,6 @@ Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
 BatchTransform = Callable[[Any, tf.Tensor], Any]
 
 
-_OWN_KEY = 0xBA7C4  # so that a batch draws different numbers than its first sample
 _IN_FLIGHT = 2  # samples for each thread: one is always waiting, so that no thread waits for reading
 _MOST_READ = 8  # batches of encoded images, read at once
 _SEEDED = attrgetter("seeds", "payloads")
@@ -146,7 +146,7 @@ def assemble_batches(
     on_host = None
     if image == ENCODED and has_image and look is None:
         on_host = images_on_host(samples, transform, parallelism)
-    check_shapes(order, transform, on_host)
+    check_shapes(order, transform, on_host, samples)
     alike = isinstance(order, ShapeOrder)  # samples of a batch, and not those of two: only our own transforms make them
 
     def seeded(seed: tf.Tensor, record: Any) -> tuple[tf.Tensor, tf.Tensor]:  # of a stream: a sample, or a batch
@@ -197,7 +197,7 @@ def assemble_batches(
         batches = batched(given, sample)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.
-        batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
+        batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + BATCH_KEY), parallelism)
     per_step = share.replicas // share.parts
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:

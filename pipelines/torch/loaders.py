@@ -6,7 +6,8 @@ it in a worker, and its state is the order and a step. Nothing here imports Tens
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,13 +15,17 @@ from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import (
     WHOLE,
+    Augment,
     S,
     Size,
     Views,
+    bound_batch_transform,
+    check_crop,
     check_shared_batch,
-    check_size,
+    check_transforms,
     images_and_labels,
     views_crop,
+    with_augment,
 )
 from shardfeed.pipelines.caching.client import read_ahead_in_order
 from shardfeed.pipelines.decoding.batch import UINT8, Decode
@@ -33,6 +38,7 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.ranks import Ranks, RanksLike
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
+from shardfeed.pipelines.torch.collate import Collate, TransformedBatches
 from shardfeed.pipelines.torch.encoded import check_decode
 from shardfeed.pipelines.torch.images import (
     GeometricTransform,
@@ -49,9 +55,10 @@ from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples, Transform, ViewTransform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
 from shardfeed.pipelines.torch.workers import LoaderWorkers, WorkerPlan, Workers, plan_workers
+from shardfeed.pipelines.windows import SampleSeed
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
-from shardfeed.schema import FILENAME, LABEL
+from shardfeed.schema import FILENAME, LABEL, Schema
 
 
 @checked
@@ -62,6 +69,7 @@ def torch_loader(
     image_size: Size | None = None,
     transform: Transform | None = None,
     image_transform: Callable[..., Any] | None = None,
+    augment: Augment = (),
     views: Views = None,
     seed: Seed = 0,
     order: IndexedOrderLike | None = None,
@@ -69,6 +77,7 @@ def torch_loader(
     start_step: Step | None = None,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
+    batch_transform: Callable[[Any, SampleSeed], Any] | None = None,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
     ranks: RanksLike = None,
@@ -100,6 +109,9 @@ def torch_loader(
             torchvision or albumentations. It gets its usual input: an RGB Pillow image, as from torchvision's
             `ImageFolder`; for albumentations `image=` with a uint8 array [height, width, 3]. Its random draws depend
             only on the sample's own seed, so that a resumed run is exact. It must be picklable if workers are spawned.
+        augment: what changes the images after the crop, in turn: values of `shardfeed.pipelines.augment`, or one of its
+            `recipes`. With `image_size`, or with a crop, `detection` or `segmentation` of this package, whose targets
+            follow; other transforms have their own. The draws are the same in every framework.
         views: instead of `image_size`: of `shardfeed.pipelines.crop`. Images are then a list with a batch for each
             view.
         seed: 0 to 2^63 - 1; for the order and for the crops.
@@ -115,6 +127,11 @@ def torch_loader(
         collate_fn: a function that makes a batch, instead of `Collate(pad)`; called in a worker with the list of
             transformed samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend
             only on the batch's first sample and the epoch.
+        batch_transform: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of a batch and its seed
+            that returns a new batch, and may change the tensors of the batch. It is called where the batch is made: in
+            threads, of two batches at once, unless another function of yours needs processes. The seed, an int from 0
+            to 2^63 - 1, for example for `torch.Generator().manual_seed(seed)`, depends on the epoch and the batch's
+            first sample. With decode="cuda" give it to `to_device`. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many; each damaged record is replaced by another sample of the batch. None: the first damaged record raises.
         workers: number of threads that decode, or of processes if a function of yours runs for each sample or batch; 0
@@ -146,20 +163,26 @@ def torch_loader(
     chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     if views is not None:
         given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
-        image_transform = GeometricTransform(views_crop(views, **given))
-    if gives_sizes(chosen_order) and [image_size, transform, image_transform].count(None) == 3:
-        image_transform = random_resized_crop(**WHOLE)
-    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
+        image_transform = GeometricTransform(views_crop(views, augment, **given))
+    elif gives_sizes(chosen_order) and [image_size, transform, image_transform].count(None) == 3:
+        image_transform = random_resized_crop(**WHOLE, augment=augment)
+    else:
+        transform = with_augment("transform", transform, augment)
+        image_transform = with_augment("image_transform", image_transform, augment)
+    usual_crop = partial(random_resized_crop, augment=augment)
+    samples, keys, made = _prepared(samples, image_size, transform, image_transform, usual_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
+    pairs = keys is not None and transform is None
+    batches = _batches(batch_transform, collate_fn, pad, decode, samples.schema if pairs else None, label)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
-    _check_size(chosen, made, decode)
+    _check_size(chosen, made, decode, dtype)
     plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
     share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
     read = DrawnReader(read_ahead_in_order(arranged, chosen, **share), chosen)
-    options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode}
+    options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode, "batches": batches}
     return TorchLoader(
         TorchSamples(read, made, again=True, skip=damaged is not None, **options),
         Steps(chosen, rank=process.rank, ranks=process.ranks, start_step=start_step),
@@ -206,7 +229,8 @@ def torch_eval_loader(
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: as in `torch_loader`; a sample's seed is the same in each iteration.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
-            image transform of torchvision or albumentations, called as in `torch_loader`.
+            image transform of torchvision or albumentations, called as in `torch_loader`. There is no `augment`, as
+            evaluation shows images as they are; a crop that has some draws the same ones in each iteration.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, such a batch raises IntegrityError. None: the first damaged record raises.
@@ -289,7 +313,7 @@ def _every_sample(
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
-    _check_size(stored, made, decode)
+    _check_size(stored, made, decode, dtype)
     plan = _plan(workers, dtype, stored, made, collate_fn, decode, process)
     alone = process.ranks == 1
     samples = read_ahead_in_order(split, stored, threads=alone and not plan.count)
@@ -355,32 +379,74 @@ def _pixels(decode: Decode, samples: Samples, transform: Transform, collate_fn: 
     Raises UsageError unless the engine alone makes the images where `decode` says, or if they cannot be one batch.
     """
     check_decode(decode)
-    ours = isinstance(transform, ViewTransform) and runs_no_python(transform)
-    dtype = pixel_dtype(samples) if ours or isinstance(transform, ImageTransformed) else UINT8
+    ours = transform if isinstance(transform, ViewTransform) and runs_no_python(transform) else None
+    dtype = pixel_dtype(samples) if ours is not None or isinstance(transform, ImageTransformed) else UINT8
+    _check_foreign_pixels(transform, dtype)
+    obstacle = None if decode == "cpu" else _obstacle(ours, dtype, collate_fn)
+    if obstacle is not None:
+        raise UsageError("decode", f"got {decode!r} and {obstacle.got}", obstacle.remedy)
+    return dtype
+
+
+def _check_foreign_pixels(transform: Transform, dtype: np.dtype) -> None:
+    """Raise UsageError if images of 16 bits go to a transform that gets them from Pillow."""
     foreign = isinstance(transform, ImageTransformed) and transform.image_transform
     if dtype == np.uint16 and foreign and not written_in(foreign, "albumentations"):
         problem = "it gets images of Pillow, which has no colours of 16 bits"
         remedy = "give one of our crops, or call it in a function of a record and a seed: transform="
         raise UsageError("image_transform", problem, remedy)
-    got, remedy = None, "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
+
+
+class _Obstacle(NamedTuple):
+    """What `decode` cannot be combined with, and how to do without."""
+
+    got: str
+    remedy: str
+
+
+def _obstacle(transform: ViewTransform[Any] | None, dtype: np.dtype, collate_fn: Any) -> _Obstacle | None:
+    """The first reason why images are not those of a GPU. `transform`: None for one that is not ours alone."""
+    remedy = "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
     if collate_fn is not None:
-        got = "a collate_fn, which gets decoded images"
-    elif not (ours and isinstance(transform, ViewTransform)):
-        got = "a transform of yours, which gets decoded images"
-        remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
-    elif transform.image.shrink is None:
-        got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
-    elif dtype == np.uint16 or transform.image.crop.channels == 1 or transform.image.crop.several:
-        got, remedy = "images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits"
-    if got and decode != "cpu":
-        raise UsageError("decode", f"got {decode!r} and {got}", remedy)
-    return dtype
+        return _Obstacle("a collate_fn, which gets decoded images", remedy)
+    if transform is None:
+        ours = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
+        return _Obstacle("a transform of yours, which gets decoded images", ours)
+    if transform.image.shrink is None:
+        return _Obstacle("antialias=False", "leave it out: the GPU resizes with antialiasing")
+    if dtype == np.uint16 or transform.image.crop.channels == 1 or transform.image.crop.several:
+        return _Obstacle("images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits")
+    return None
 
 
-def _check_size(order: IndexedOrder, transform: Transform, decode: Decode) -> None:
+def _batches(
+    batch_transform: Callable[[Any, SampleSeed], Any] | None,
+    collate_fn: Any,
+    pad: float | None,
+    decode: Decode,
+    schema: Schema | None,
+    label: str | None,
+) -> TransformedBatches | None:
+    """What makes batches with a batch transform; None without one. `schema`: of batches of (images, labels).
+
+    Raises UsageError together with a `collate_fn`, or where images are not decoded yet.
+    """
+    check_transforms(None, batch_transform)
+    if batch_transform is None:
+        return None
+    if collate_fn is not None:
+        raise UsageError("batch_transform", "got a collate_fn, too, which makes the batch", "call it in the collate_fn")
+    if decode == "cuda":
+        remedy = "give it to to_device(loader, device, batch_transform=...)"
+        raise UsageError("batch_transform", 'got decode="cuda", with which images are decoded later', remedy)
+    bound = batch_transform if schema is None else bound_batch_transform(batch_transform, schema, label)
+    return TransformedBatches(Collate(pad), bound)
+
+
+def _check_size(order: IndexedOrder, transform: Transform, decode: Decode, dtype: np.dtype) -> None:
     """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become."""
     if isinstance(transform, ViewTransform) and isinstance(transform.image, GeometricTransform):
-        check_size(order, transform.image.crop)
+        check_crop(order, transform.image.crop, dtype)
     if isinstance(order, ShapeOrder):
         shown = "and order=Global(shapes=...), which gives each batch its own size"
         if isinstance(transform, ImageTransformed):

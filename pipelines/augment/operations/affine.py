@@ -7,7 +7,7 @@ import numpy as np
 
 from shardfeed.declared import Fraction, Range, checked
 from shardfeed.pipelines.augment import warps
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.ranges import Colour, Interpolation, Span, around, ordered, three, within
 
@@ -70,6 +70,7 @@ class Affine(Augmentation):
     interpolation: Interpolation
     fill: tuple[int, int, int]
     p: float
+    effect = Effect.WARPS
 
     def edits(self, draws: Draws) -> Edits:
         coin, turn, across, down, size, slant, rise = draws.uniform(7).T

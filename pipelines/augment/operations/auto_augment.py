@@ -7,7 +7,7 @@ import numpy as np
 
 from shardfeed.declared import checked
 from shardfeed.pipelines.augment import policies
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.auto_policies import CIFAR10, IMAGENET, SVHN
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.ranges import Colour, Interpolation, three
@@ -48,6 +48,7 @@ class AutoAugment(Augmentation):
     interpolation: Interpolation
     fill: tuple[int, int, int]
     eight_bits = True
+    effect = Effect.WARPS
 
     def edits(self, draws: Draws) -> Edits:
         numbers = draws.uniform(5)  # a pair, and a coin and a sign for each of both

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from shardfeed.declared import Fraction, Range, checked
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edit, Edits
 from shardfeed.pipelines.augment.ranges import Colour, Span, ordered, three, within
 
@@ -52,6 +52,7 @@ class Erasing(Augmentation):
     scale: Span
     ratio: Span
     value: tuple[int, int, int]
+    effect = Effect.ERASES
 
     def edits(self, draws: Draws) -> Edits:
         numbers = draws.uniform(3 + 2 * _ATTEMPTS)  # a coin, a place, and an area and a ratio for each attempt

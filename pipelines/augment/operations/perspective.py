@@ -6,7 +6,7 @@ import numpy as np
 
 from shardfeed.declared import Fraction, checked
 from shardfeed.pipelines.augment import warps
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.ranges import Colour, Interpolation, three
 
@@ -45,6 +45,7 @@ class Perspective(Augmentation):
     p: float
     interpolation: Interpolation
     fill: tuple[int, int, int]
+    effect = Effect.WARPS
 
     def edits(self, draws: Draws) -> Edits:
         numbers = draws.uniform(9)  # a coin, and (column, row) of four corners

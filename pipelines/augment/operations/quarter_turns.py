@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.declared import Fraction, checked
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edit, Edits
 
 
@@ -34,6 +34,7 @@ class QuarterTurns(Augmentation):
     """An augmentation as `quarter_turns` makes it."""
 
     p: float
+    effect = Effect.MOVES
 
     def edits(self, draws: Draws) -> Edits:
         coin, number = draws.uniform(2).T

@@ -8,7 +8,7 @@ import numpy as np
 from shardfeed.declared import Natural, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment import policies
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.ranges import Colour, Interpolation, three
 
@@ -58,6 +58,7 @@ class RandAugment(Augmentation):
     interpolation: Interpolation
     fill: tuple[int, int, int]
     eight_bits = True
+    effect = Effect.WARPS
 
     def edits(self, draws: Draws) -> Edits:
         numbers = draws.uniform(2 * self.num_ops)

@@ -7,7 +7,7 @@ import numpy as np
 
 from shardfeed.declared import Range, checked
 from shardfeed.pipelines.augment import policies
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.ranges import Colour, Interpolation, three
 
@@ -47,6 +47,7 @@ class TrivialAugmentWide(Augmentation):
     interpolation: Interpolation
     fill: tuple[int, int, int]
     eight_bits = True
+    effect = Effect.WARPS
 
     def edits(self, draws: Draws) -> Edits:
         number, magnitude, sign = draws.uniform(3).T

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from shardfeed.declared import Fraction, checked
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, Effect
 from shardfeed.pipelines.augment.edits import Edit, Edits
 
 
@@ -28,6 +28,7 @@ class VerticalFlip(Augmentation):
     """An augmentation as `vertical_flip` makes it."""
 
     p: float
+    effect = Effect.MOVES | Effect.MIRRORS
 
     def edits(self, draws: Draws) -> Edits:
         return Edits.of(Edit.TURN, 0, 1, count=len(draws)).where(draws.coin(self.p))

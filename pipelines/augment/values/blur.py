@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-_BITS = 14  # of the fraction of a weight
-_KEPT = 7  # of the fraction of what the first direction gives
+BITS = 14  # of the fraction of a weight
+KEPT = 7  # of the fraction of what the first direction gives
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -17,30 +17,34 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     radius = len(weights) // 2
     across = _mirrored(image, radius, 1).astype(np.int64)
     width = image.shape[1]
-    sums = np.full(image.shape, 1 << (_BITS - _KEPT - 1), np.int64)
+    sums = np.full(image.shape, 1 << (BITS - KEPT - 1), np.int64)
     for at, weight in enumerate(weights):
         sums += weight * across[:, at : at + width]
-    down = _mirrored(sums >> (_BITS - _KEPT), radius, 0)
+    down = _mirrored(sums >> (BITS - KEPT), radius, 0)
     height = image.shape[0]
-    sums = np.full(image.shape, 1 << (_BITS + _KEPT - 1), np.int64)
+    sums = np.full(image.shape, 1 << (BITS + KEPT - 1), np.int64)
     for at, weight in enumerate(weights):
         sums += weight * down[at : at + height]
-    return (sums >> (_BITS + _KEPT)).astype(image.dtype)
+    return (sums >> (BITS + KEPT)).astype(image.dtype)
 
 
 def kernel(sigma: float, most: int) -> np.ndarray:
     """The weights of the pixels up to `most` away, times 2^14: int16 [2 * radius + 1], whose sum is 2^14."""
     radius = min(most, math.ceil(3 * sigma))
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    whole = np.rint(weights / weights.sum() * (1 << _BITS)).astype(np.int64)
-    whole[radius] += (1 << _BITS) - whole.sum()
+    whole = np.rint(weights / weights.sum() * (1 << BITS)).astype(np.int64)
+    whole[radius] += (1 << BITS) - whole.sum()
     return whole.astype(np.int16)
 
 
 def _mirrored(image: np.ndarray, radius: int, axis: int) -> np.ndarray:
     """The image with `radius` pixels more on both sides of an axis, mirrored as often as that takes."""
-    size = image.shape[axis]
+    return image.take(mirrored_places(image.shape[axis], radius), axis)
+
+
+def mirrored_places(size: int, radius: int) -> np.ndarray:
+    """Where the pixels -radius to size + radius - 1 of a row of `size` come from: int64 [size + 2 * radius]."""
     places = np.arange(-radius, size + radius)
-    period = max(1, 2 * (size - 1))
-    places = np.abs((places + size - 1) % period - (size - 1)) if size > 1 else np.zeros_like(places)
-    return image.take(places, axis)
+    if size == 1:
+        return np.zeros_like(places)
+    return np.abs((places + size - 1) % (2 * (size - 1)) - (size - 1))
