@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+import shardfeed.pipelines.tensorflow.mixing  # noqa: F401  # so that mixings know TensorFlow's tensors
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.engine import DrawnReader, Records

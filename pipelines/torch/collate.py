@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import register_pytree_node
 from torch.utils.data import default_collate
 
+import shardfeed.pipelines.torch.mixing  # noqa: F401  # so that mixings know PyTorch's tensors
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.foreign import noted

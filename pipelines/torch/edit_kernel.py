@@ -1,7 +1,7 @@
 """Edits of a batch by Triton: import this module only where a CUDA device is.
 
 For each place in the lists of edits there is one launch, in which each program edits a tile of one image by the edit
-of that image; a blur has a launch for rows before. The pixels are those of `edits.py`, and of NumPy. With
+of that image; a blur has a launch for rows before. The pixels are those of `edit_operations.py`, and of NumPy. With
 TRITON_INTERPRET=1 it runs on the CPU.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from shardfeed.pipelines.augment.edits import TABLES, Edit, Edits
 from shardfeed.pipelines.augment.values import blur, sharpness, warp
-from shardfeed.pipelines.torch.edits import blur_taps, matrix_numbers, moved, value_tables
+from shardfeed.pipelines.torch.edit_operations import blur_taps, matrix_numbers, moved, value_tables
 
 _ROWS, _COLUMNS = 16, 32  # of a tile
 _WHOLE, _REAL = 16, 9  # numbers of an edit, as the kernel reads them
@@ -30,7 +30,7 @@ _PLACES, _AREA = tl.constexpr(1 << warp.BITS), tl.constexpr(2 * warp.BITS)
 _HALF_AREA, _FAR = tl.constexpr(1 << (2 * warp.BITS - 1)), tl.constexpr(float(warp.FAR))
 
 
-class _Numbers(NamedTuple):
+class _PlaceNumbers(NamedTuple):
     """The edits of k images at one place of their lists, on the device.
 
     `kinds`: int32 [k], all tables as POSTERIZE. `whole`: int32 [k, 16]. `real`: float64 [k, 9], homographies.
@@ -66,7 +66,7 @@ def edit_with_kernel(images: Tensor, edits: Edits) -> Tensor:
     return images
 
 
-def _numbers(images: Tensor, kinds: np.ndarray, numbers: np.ndarray) -> _Numbers:
+def _numbers(images: Tensor, kinds: np.ndarray, numbers: np.ndarray) -> _PlaceNumbers:
     count = len(kinds)
     codes = np.where(np.isin(kinds, TABLES), np.int32(Edit.POSTERIZE), kinds).astype(np.int32)
     whole, real = np.zeros((count, _WHOLE), np.int32), np.ascontiguousarray(numbers[:, :_REAL])
@@ -81,7 +81,7 @@ def _numbers(images: Tensor, kinds: np.ndarray, numbers: np.ndarray) -> _Numbers
         weights, shifts, of_rows = matrix_numbers(images.index_select(0, at), numbers[rows])
         whole[rows, :9], whole[rows, 9] = weights.reshape(-1, 9), shifts
         offsets.index_copy_(0, at, of_rows)
-    return _Numbers(
+    return _PlaceNumbers(
         moved(codes, images),
         moved(whole, images),
         moved(real, images),
@@ -153,78 +153,120 @@ def _edit(
     numbers = whole + number * 16
     kind = tl.load(kinds + number)
     if kind == _MATRIX:
-        red, green, blue = _pixel(here, there)
-        for channel in tl.static_range(3):
-            weights = numbers + 3 * channel
-            total = tl.load(weights) * red + tl.load(weights + 1) * green + tl.load(weights + 2) * blue
-            total += tl.load(offsets + number * 3 + channel)
-            _store(to + channel, total >> tl.load(numbers + 9), there)
+        _by_matrix(here, to, numbers, offsets + number * 3, there)
     elif kind == _TABLE:
-        for channel in tl.static_range(3):
-            value = tl.load(here + channel, there, 0).to(tl.int32)
-            table = tables + (number * 3 + channel) * 256
-            tl.store(to + channel, tl.load(table + value), there)
+        _by_table(here, to, tables + number * 768, there)
     elif kind == _BLUR:
-        for channel in tl.static_range(3):
-            total = tl.zeros((ROWS, COLUMNS), tl.int32) + _HALF_DOWN
-            for tap in range(count):
-                at = _mirrored(y + tap - count // 2, height)
-                value = tl.load(rows + ((number * height + at) * width + x) * 3 + channel, there, 0).to(tl.int32)
-                total += tl.load(taps + number * count + tap) * value
-            _store(to + channel, total >> _DOWN, there)
+        of_image = rows + number * height * width * 3
+        _blur_down(of_image, to, taps + number * count, y, x, height, width, count, there, ROWS, COLUMNS)
     elif kind == _SHARPNESS:
-        inner = there & (y > 0) & (y < height - 1) & (x > 0) & (x < width - 1)
-        for channel in tl.static_range(3):
-            value = tl.load(here + channel, there, 0).to(tl.int32)
-            total = 4 * value
-            for neighbour in tl.static_range(9):
-                beside = here + ((neighbour // 3 - 1) * width + neighbour % 3 - 1) * 3
-                total += tl.load(beside + channel, inner, 0).to(tl.int32)
-            smooth = (2 * total + 13) // 26
-            blended = smooth + ((tl.load(numbers) * (value - smooth) + _HALF_FACTOR) >> _FACTOR)
-            _store(to + channel, tl.where(inner, blended, value), there)
+        _sharpen(here, to, numbers, y, x, height, width, there)
     elif kind == _WARP:
-        column, row = _source(real + number * 9, x, y)
-        smooth = tl.load(numbers)
-        if smooth != 0:
-            top, left = tl.floor(row), tl.floor(column)
-            down = _rounded((row - top) * _PLACES)
-            right = _rounded((column - left) * _PLACES)
-            top, left = top.to(tl.int32), left.to(tl.int32)
-            for channel in tl.static_range(3):
-                fill = tl.load(numbers + 1 + channel)
-                total = tl.zeros((ROWS, COLUMNS), tl.int32) + _HALF_AREA
-                for corner in tl.static_range(4):
-                    tall = down if corner >= 2 else _PLACES - down
-                    wide = right if corner % 2 else _PLACES - right
-                    value = _taken(image, top + corner // 2, left + corner % 2, channel, fill, height, width, there)
-                    total += tall * wide * value
-                _store(to + channel, total >> _AREA, there)
-        else:
-            top, left = tl.floor(row + 0.5).to(tl.int32), tl.floor(column + 0.5).to(tl.int32)
-            for channel in tl.static_range(3):
-                fill = tl.load(numbers + 1 + channel)
-                _store(to + channel, _taken(image, top, left, channel, fill, height, width, there), there)
+        _warp(image, to, numbers, real + number * 9, y, x, height, width, there, ROWS, COLUMNS)
     elif kind == _TURN:
-        quarters, reversed_rows = tl.load(numbers), tl.load(numbers + 1)
-        row = tl.where(reversed_rows != 0, height - 1 - y, y) + 0 * x
-        column = x + 0 * y
-        # `rot90` by one quarter to the left: the pixel comes from row `column`, and column `width - 1 - row`.
-        from_row = tl.where(quarters == 1, column, tl.where(quarters == 2, height - 1 - row, row))
-        from_row = tl.where(quarters == 3, height - 1 - column, from_row)
-        from_column = tl.where(quarters == 1, width - 1 - row, tl.where(quarters == 2, width - 1 - column, column))
-        from_column = tl.where(quarters == 3, row, from_column)
-        for channel in tl.static_range(3):
-            tl.store(to + channel, tl.load(image + (from_row * width + from_column) * 3 + channel, there, 0), there)
+        _turn(image, to, numbers, y, x, height, width, there)
     elif kind == _ERASE:
-        top, left = tl.load(numbers), tl.load(numbers + 1)
-        inside = (y >= top) & (y < top + tl.load(numbers + 2)) & (x >= left) & (x < left + tl.load(numbers + 3))
-        for channel in tl.static_range(3):
-            value = tl.load(here + channel, there, 0).to(tl.int32)
-            _store(to + channel, tl.where(inside, tl.load(numbers + 4 + channel), value), there)
+        _erase(here, to, numbers, y, x, there)
     else:
+        _copy(here, to, there)
+
+
+@triton.jit
+def _copy(here, to, there):
+    for channel in tl.static_range(3):
+        tl.store(to + channel, tl.load(here + channel, there, 0), there)
+
+
+@triton.jit
+def _by_matrix(here, to, numbers, offsets, there):
+    red, green, blue = _pixel(here, there)
+    for channel in tl.static_range(3):
+        weights = numbers + 3 * channel
+        total = tl.load(weights) * red + tl.load(weights + 1) * green + tl.load(weights + 2) * blue
+        _store(to + channel, (total + tl.load(offsets + channel)) >> tl.load(numbers + 9), there)
+
+
+@triton.jit
+def _by_table(here, to, tables, there):
+    for channel in tl.static_range(3):
+        value = tl.load(here + channel, there, 0).to(tl.int32)
+        tl.store(to + channel, tl.load(tables + channel * 256 + value), there)
+
+
+@triton.jit
+def _blur_down(rows, to, taps, y, x, height, width, count, there, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    for channel in tl.static_range(3):
+        total = tl.zeros((ROWS, COLUMNS), tl.int32) + _HALF_DOWN
+        for tap in range(count):
+            at = _mirrored(y + tap - count // 2, height)
+            value = tl.load(rows + (at * width + x) * 3 + channel, there, 0).to(tl.int32)
+            total += tl.load(taps + tap) * value
+        _store(to + channel, total >> _DOWN, there)
+
+
+@triton.jit
+def _sharpen(here, to, numbers, y, x, height, width, there):
+    inner = there & (y > 0) & (y < height - 1) & (x > 0) & (x < width - 1)
+    for channel in tl.static_range(3):
+        value = tl.load(here + channel, there, 0).to(tl.int32)
+        total = 4 * value
+        for neighbour in tl.static_range(9):
+            beside = here + ((neighbour // 3 - 1) * width + neighbour % 3 - 1) * 3
+            total += tl.load(beside + channel, inner, 0).to(tl.int32)
+        smooth = (2 * total + 13) // 26
+        blended = smooth + ((tl.load(numbers) * (value - smooth) + _HALF_FACTOR) >> _FACTOR)
+        _store(to + channel, tl.where(inner, blended, value), there)
+
+
+@triton.jit
+def _warp(image, to, numbers, homography, y, x, height, width, there, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    column, row = _source(homography, x, y)
+    if tl.load(numbers) != 0:
+        _interpolate(image, to, numbers + 1, column, row, height, width, there, ROWS, COLUMNS)
+    else:
+        top, left = tl.floor(row + 0.5).to(tl.int32), tl.floor(column + 0.5).to(tl.int32)
         for channel in tl.static_range(3):
-            tl.store(to + channel, tl.load(here + channel, there, 0), there)
+            fill = tl.load(numbers + 1 + channel)
+            _store(to + channel, _taken(image, top, left, channel, fill, height, width, there), there)
+
+
+@triton.jit
+def _interpolate(image, to, fills, column, row, height, width, there, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    top, left = tl.floor(row), tl.floor(column)
+    down, right = _rounded((row - top) * _PLACES), _rounded((column - left) * _PLACES)
+    top, left = top.to(tl.int32), left.to(tl.int32)
+    for channel in tl.static_range(3):
+        fill = tl.load(fills + channel)
+        total = tl.zeros((ROWS, COLUMNS), tl.int32) + _HALF_AREA
+        for corner in tl.static_range(4):
+            tall = down if corner >= 2 else _PLACES - down
+            wide = right if corner % 2 else _PLACES - right
+            value = _taken(image, top + corner // 2, left + corner % 2, channel, fill, height, width, there)
+            total += tall * wide * value
+        _store(to + channel, total >> _AREA, there)
+
+
+@triton.jit
+def _turn(image, to, numbers, y, x, height, width, there):
+    quarters, reversed_rows = tl.load(numbers), tl.load(numbers + 1)
+    row = tl.where(reversed_rows != 0, height - 1 - y, y) + 0 * x
+    column = x + 0 * y
+    # `rot90` by one quarter to the left: the pixel comes from row `column`, and column `width - 1 - row`.
+    from_row = tl.where(quarters == 1, column, tl.where(quarters == 2, height - 1 - row, row))
+    from_row = tl.where(quarters == 3, height - 1 - column, from_row)
+    from_column = tl.where(quarters == 1, width - 1 - row, tl.where(quarters == 2, width - 1 - column, column))
+    from_column = tl.where(quarters == 3, row, from_column)
+    for channel in tl.static_range(3):
+        tl.store(to + channel, tl.load(image + (from_row * width + from_column) * 3 + channel, there, 0), there)
+
+
+@triton.jit
+def _erase(here, to, numbers, y, x, there):
+    top, left = tl.load(numbers), tl.load(numbers + 1)
+    inside = (y >= top) & (y < top + tl.load(numbers + 2)) & (x >= left) & (x < left + tl.load(numbers + 3))
+    for channel in tl.static_range(3):
+        value = tl.load(here + channel, there, 0).to(tl.int32)
+        _store(to + channel, tl.where(inside, tl.load(numbers + 4 + channel), value), there)
 
 
 @triton.jit

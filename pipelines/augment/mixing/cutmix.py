@@ -5,7 +5,8 @@ import random
 from dataclasses import dataclass
 
 from shardfeed.declared import Fraction, Positive, checked
-from shardfeed.pipelines.augment.mixing.mixing import Mixed, Mixing
+from shardfeed.pipelines.augment.mixing.arithmetic import Mixed
+from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.pipelines.augment.mixing.mixup import Alpha
 from shardfeed.pipelines.windows import Window
 

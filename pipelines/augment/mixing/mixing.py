@@ -8,27 +8,12 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from shardfeed.errors import UsageError, shown
-from shardfeed.pipelines.windows import Window, own_seed
+from shardfeed.pipelines.augment.mixing.arithmetic import Mixed, mixed
+from shardfeed.pipelines.windows import own_seed
 from shardfeed.schema import Schema
-
-BITS = 8  # of the fraction of a share, so that the arithmetic of 8-bit pixels fits into 16 bits
-WHOLE = 1 << BITS
-
-
-class Mixed(NamedTuple):
-    """What was drawn for a batch: each sample keeps a `share` of itself, 0..1; the rest is the sample before it.
-
-    `box`: of the images, in pixels, if that part is replaced instead of all of them being blended, with a share in
-    steps of 1/256.
-    """
-
-    share: float
-    box: Window | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +66,7 @@ class Mixing(ABC):
 
     def __call__(self, batch: Any, seed: Any) -> Any:
         images, labels = _pair(batch)
-        return _arithmetic(images).mixed(self, images, labels, seed)
+        return mixed(images, labels, seed, self.draw, self.classes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,18 +100,3 @@ def _pair(batch: Any) -> tuple[Any, Any]:
         remedy = "leave out features, targets, views and transforms of boxes; or mix in a batch transform of your own"
         raise UsageError("batch_transform", f"got {got}, expected a batch of (images, labels)", remedy)
     return batch[0], batch[1]
-
-
-def _arithmetic(images: Any) -> Any:
-    """The module that mixes such images."""
-    from shardfeed.pipelines.augment.mixing import arrays
-
-    if isinstance(images, np.ndarray):
-        return arrays
-    if type(images).__module__.startswith("torch"):
-        from shardfeed.pipelines.augment.mixing import torch as tensors
-
-        return tensors
-    from shardfeed.pipelines.augment.mixing import tensorflow as graph
-
-    return graph

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shardfeed.declared import Fraction, Positive, Range, checked
-from shardfeed.pipelines.augment.mixing.mixing import WHOLE, Mixed, Mixing
+from shardfeed.pipelines.augment.mixing.arithmetic import WHOLE, Mixed
+from shardfeed.pipelines.augment.mixing.mixing import Mixing
 
 Alpha = Annotated[float, Range(0.001, 1000)]
 

@@ -3,27 +3,30 @@
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.pipelines.augment.mixing import arrays
-from shardfeed.pipelines.augment.mixing.mixing import BITS, WHOLE, Mixing
+from shardfeed.pipelines.augment.mixing import arithmetic
+from shardfeed.pipelines.augment.mixing.arithmetic import BITS, WHOLE, Draw, mixed
 from shardfeed.pipelines.windows import sample_seeds
 
 
-def mixed(mixing: Mixing, images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+@mixed.register
+def _(
+    images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, draw: Draw, classes: int | None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The batch, mixed: images [b, height, width, channels], seed int64 [2]."""
     if not labels.dtype.is_floating:
-        arrays.check_classes(np.zeros(0, np.int64), mixing.classes)
+        arithmetic.check_classes(np.zeros(0, np.int64), classes)
 
-    def draw(pair: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-        share, box = mixing.draw(sample_seeds(pair[None])[0], int(height), int(width))
+    def numbers(pair: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+        share, box = draw(sample_seeds(pair[None])[0], int(height), int(width))
         return np.array(share, np.float32), np.array(box or (0, 0, 0, 0), np.int32)
 
     size = tf.shape(images)
-    share, box = tf.numpy_function(draw, [seed, size[1], size[2]], [tf.float32, tf.int32])
+    share, box = tf.numpy_function(numbers, [seed, size[1], size[2]], [tf.float32, tf.int32])
     share, box = tf.ensure_shape(share, []), tf.ensure_shape(box, [4])
     boxed = tf.reduce_any(box > 0)
     others = tf.roll(images, 1, 0)
     made = tf.cond(boxed, lambda: _pasted(images, others, box), lambda: _blended(images, others, share))
-    soft = labels if labels.dtype.is_floating else tf.one_hot(labels, mixing.classes)
+    soft = labels if labels.dtype.is_floating else tf.one_hot(labels, classes)
     return tf.ensure_shape(made, images.shape), soft * share + tf.roll(soft, 1, 0) * (1 - share)
 
 

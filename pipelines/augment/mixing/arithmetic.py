@@ -1,20 +1,52 @@
-"""Mixing of NumPy arrays, in their own memory."""
+"""Mixing of a batch, by what was drawn for it: here of NumPy arrays, in their own memory.
 
-from typing import Any
+Frameworks register theirs: `pipelines/torch/mixing.py` and `pipelines/tensorflow/mixing.py`.
+"""
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from shardfeed.errors import UsageError
-from shardfeed.pipelines.augment.mixing.mixing import BITS, WHOLE, Mixed, Mixing
+from shardfeed.errors import UsageError, shown
+from shardfeed.pipelines.windows import Window
 
+BITS = 8  # of the fraction of a share, so that the arithmetic of 8-bit pixels fits into 16 bits
+WHOLE = 1 << BITS
 _PIECE = 1 << 14  # values that are blended at once: more would not stay in the processor's cache
 
 
-def mixed(mixing: Mixing, images: np.ndarray, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The batch, mixed: images [b, height, width, channels]."""
-    drawn = mixing.draw(seed, *images.shape[1:3])
+class Mixed(NamedTuple):
+    """What was drawn for a batch: each sample keeps a `share` of itself, 0..1; the rest is the sample before it.
+
+    `box`: of the images, in pixels, if that part is replaced instead of all of them being blended, with a share in
+    steps of 1/256.
+    """
+
+    share: float
+    box: Window | None = None
+
+
+Draw = Callable[[Any, int, int], Mixed]  # from the seed of a batch, and the height and width of its images
+
+
+@singledispatch
+def mixed(images: Any, labels: Any, seed: Any, draw: Draw, classes: int | None) -> Any:
+    """The batch (images, labels), mixed, by the kind of its images. `classes`: of labels that are numbers of classes.
+
+    Raises UsageError for images of another kind, without a number of classes where it is needed, or if it is too small.
+    """
+    del labels, seed, draw, classes
+    remedy = "give it to a loader as batch_transform=, or mix NumPy arrays"
+    raise UsageError("batch_transform", f"got images {shown(images)}, expected an array or a tensor", remedy)
+
+
+@mixed.register
+def _(images: np.ndarray, labels: Any, seed: Any, draw: Draw, classes: int | None) -> Any:
+    drawn = draw(seed, *images.shape[1:3])
     mix_images(images, drawn)
-    return images, mixed_labels(np.asarray(labels), drawn, mixing.classes)
+    return images, mixed_labels(np.asarray(labels), drawn, classes)
 
 
 def mix_images(images: np.ndarray, drawn: Mixed) -> None:

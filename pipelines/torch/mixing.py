@@ -3,18 +3,20 @@
 import numpy as np
 import torch
 
-from shardfeed.pipelines.augment.mixing import arrays
-from shardfeed.pipelines.augment.mixing.mixing import BITS, WHOLE, Mixed, Mixing
+from shardfeed.pipelines.augment.mixing import arithmetic
+from shardfeed.pipelines.augment.mixing.arithmetic import BITS, WHOLE, Draw, Mixed, mixed
 
 
-def mixed(mixing: Mixing, images: torch.Tensor, labels: torch.Tensor, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+@mixed.register
+def _(
+    images: torch.Tensor, labels: torch.Tensor, seed: int, draw: Draw, classes: int | None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch, mixed: images [b, channels, height, width]."""
-    drawn = mixing.draw(seed, *images.shape[2:4])
+    drawn = draw(seed, images.shape[2], images.shape[3])
     if images.device.type == "cpu":
-        arrays.mix_images(images.permute(0, 2, 3, 1).numpy(), drawn)
-        soft = torch.from_numpy(arrays.mixed_labels(labels.numpy(), drawn, mixing.classes))
-        return images, soft
-    return _mixed_images(images, drawn), _mixed_labels(labels, drawn, mixing.classes)
+        arithmetic.mix_images(images.permute(0, 2, 3, 1).numpy(), drawn)
+        return images, torch.from_numpy(arithmetic.mixed_labels(labels.numpy(), drawn, classes))
+    return _mixed_images(images, drawn), _mixed_labels(labels, drawn, classes)
 
 
 def _mixed_images(images: torch.Tensor, drawn: Mixed) -> torch.Tensor:
@@ -41,5 +43,5 @@ def _mixed_labels(labels: torch.Tensor, drawn: Mixed, classes: int | None) -> to
 
 def _one_hot(labels: torch.Tensor, classes: int | None) -> torch.Tensor:
     if classes is None:
-        arrays.check_classes(np.zeros(0, np.int64), classes)
+        arithmetic.check_classes(np.zeros(0, np.int64), classes)
     return torch.nn.functional.one_hot(labels.long(), classes or 0).float()
