@@ -3,7 +3,7 @@
     train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for your own loops
     array_batches, eval_array_batches           NumPy arrays, for JAX and others; TrainingArrays, ArrayBatches, Ranks
     crop                                                        several views of an image, decoded once
-    augment, recipes                                            augmentations of images and batches, and lists of them
+    augment                                                     augmentations of images and batches, and recipes of them
     keras_batches                                               the same for Keras on any backend
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, Union, Unpack, get_args, 
 import numpy as np
 
 from shardfeed.errors import ShardfeedError, UsageError, shown
-from shardfeed.shapes import AnyShape, ArgumentShape, ListOf, Range, plain_number, shape_of, takes_anything
+from shardfeed.shapes import ArgumentShape, ListOf, OneOf, Range, plain_number, shape_of, takes_anything
 from shardfeed.typed import Option, Typed, assignments, named_once, typed
 
 __all__ = [
@@ -165,7 +165,7 @@ class _Declaration:
 
 def _element_read_once(shape: ArgumentShape) -> ArgumentShape | None:
     """The shape of the elements, of a type that admits values that can be read only once, unless they may be any."""
-    shapes = shape.shapes if isinstance(shape, AnyShape) else (shape,)
+    shapes = shape.shapes if isinstance(shape, OneOf) else (shape,)
     elements = (each.element for each in shapes if isinstance(each, ListOf) and each.once)
     return next((element for element in elements if not takes_anything(element)), None)
 

@@ -337,7 +337,7 @@ class ListOf(ArgumentShape):
         return ""
 
 
-class AnyShape(ArgumentShape):
+class OneOf(ArgumentShape):
     """A value of the first of several shapes that admits it."""
 
     def __init__(self, shapes: Sequence[ArgumentShape]) -> None:
@@ -409,7 +409,7 @@ def shape_of(hint: Any) -> ArgumentShape:
     if any(is_path.values()):
         kinds = tuple(kind for kind in kinds if kind not in (str, bytes))
     shapes = [PathShape(as_bytes=bytes in is_path) if is_path[kind] else _shape_of_kind(kind) for kind in kinds]
-    return shapes[0] if len(shapes) == 1 else AnyShape(shapes)
+    return shapes[0] if len(shapes) == 1 else OneOf(shapes)
 
 
 def _shape_of_kind(kind: Any) -> ArgumentShape:

@@ -17,7 +17,7 @@ from shardfeed.pipelines.augment.mixing.mixing import Mixing, OneMixing
 def one_of(
     transforms: Sequence[Augmentation] | Sequence[Mixing],
     weights: Sequence[Annotated[float, Range(0, 2**53)]] | None = None,
-) -> "OneOf | OneMixing":
+) -> "Alternatives | OneMixing":
     """Apply one of several augmentations to each image: torchvision's RandomChoice, whose `p` is `weights` here.
 
     Of `mixup()` and `cutmix()` it is one for each batch: give it as `batch_transform`.
@@ -45,7 +45,7 @@ def one_of(
     if mixings and augmentations:
         problem = "got augmentations of images and mixings of batches, expected one kind"
         raise UsageError("transforms", problem, "give mixings to batch_transform=")
-    return OneMixing.of(mixings, shares) if mixings else OneOf(tuple(augmentations), shares)
+    return OneMixing.of(mixings, shares) if mixings else Alternatives(tuple(augmentations), shares)
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
