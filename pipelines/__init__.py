@@ -65,4 +65,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
     from shardfeed.pipelines.waits import WaitRecorder as WaitRecorder
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, packages=("prefetch", "torch"))
+__all__, __getattr__, __dir__ = lazy_names(__name__, packages=("prefetch", "recipes", "torch"))

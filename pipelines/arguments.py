@@ -1,15 +1,16 @@
 """Checks of the arguments of training pipelines, for TensorFlow and for PyTorch."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.declared import Range
+from shardfeed.declared import Range, check
 from shardfeed.errors import UsageError, escape, shown
+from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
@@ -37,6 +38,12 @@ def image_size(size: Size | None) -> tuple[int, int]:
     return int(height), int(width)
 
 
+def check_crop(order: Order, crop: Crop, dtype: np.dtype) -> None:
+    """Raise UsageError unless a crop fits to the order and to the dtype of the pixels: see `check_size`."""
+    check_size(order, crop)
+    crop.check_pixels(dtype)
+
+
 def check_size(order: Order, crop: Crop) -> None:
     """Raise UsageError unless exactly one of them, the order or the crop, says how large images become."""
     if (crop.target == BY_ORDER) == isinstance(order, ShapeOrder):
@@ -56,8 +63,36 @@ def check_size(order: Order, crop: Crop) -> None:
 Views = Annotated[Sequence[RandomCrop] | None, "for example views=[crop(224), crop(224), crop(96, area=(0.05, 0.3))]"]
 
 
-def views_crop(views: Sequence[RandomCrop], **others: Any) -> Crops:
-    """The crop to several views. Raises UsageError if there is none, or if one of the `others` is given, too."""
+def check_augment(name: str, augment: Any) -> None:
+    """Raise UsageError, with what to type, unless these are augmentations."""
+    try:
+        check(name, augment, Sequence[Augmentation])
+    except UsageError as error:
+        raise UsageError(name, error.problem, _augment_remedy(augment)) from None
+
+
+def _augment_remedy(augment: Any) -> str:
+    """What to type in place of something that is no list of augmentations."""
+    each = augment if isinstance(augment, list | tuple) else [augment]
+    if any(isinstance(value, Crop) for value in each):
+        return "give crops as views="
+    if isinstance(augment, str):
+        return "give the list itself, as in augment=recipes.simclr of shardfeed.pipelines.augment"
+    if isinstance(augment, Augmentation | Iterator):
+        return "give a list, as in augment=[...]"
+    if any(isinstance(value, list | tuple) for value in each):
+        return "join lists, as in augment=[*recipes.simclr, erasing()]"
+    return "for example augment=[color_jitter(0.4, 0.4, 0.4), grayscale()] of shardfeed.pipelines.augment"
+
+
+Augment = Annotated[Sequence[Augmentation], check_augment]
+
+
+def views_crop(views: Sequence[RandomCrop], augment: Sequence[Augmentation], **others: Any) -> Crops:
+    """The crop to several views. Raises UsageError if there is none, or if one of the others is given, too."""
+    if augment:
+        problem = "got views, too, and each view has augmentations of its own"
+        raise UsageError("augment", problem, "give them to each, as in views=[crop(224, augment=[...]), ...]")
     also = next((name for name, given in others.items() if given), None)
     if also or not views:
         problem = f"got {also}, too, which is for one view" if also else "got no view"
@@ -104,6 +139,32 @@ def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -
         below = batch_size // replicas * replicas
         remedy = f"use {below} or {below + replicas}" if below else f"use {replicas}"
         raise UsageError("batch_size", f"got {batch_size}, expected a multiple of the {replicas} {name}", remedy)
+
+
+def with_augment(place: str, transform: T, augment: Sequence[Augmentation]) -> T:
+    """A transform of this package whose crop is followed by augmentations; unchanged without any.
+
+    `place`: the argument that it was given as. Raises UsageError for other transforms, which make images themselves,
+    and for a crop that has augmentations of its own.
+    """
+    if transform is None or not augment:
+        return transform
+    made: Any = transform
+    image: Any = getattr(made, "image", None)
+    crop: Any = getattr(image, "crop", None)
+    if not (isinstance(crop, Crop) and _takes_image(made, image)):
+        problem = f"got it with {place}={shown(transform)}, which makes the images itself"
+        raise UsageError("augment", problem, f"give image_size= instead of {place}=, or change the images in yours")
+    if any(part.augment for part in crop.parts):
+        problem = f"got it, and the crop of {place}= has augmentations of its own"
+        raise UsageError("augment", problem, "give all of them in one place: to the crop, or to the loader")
+    augmented = image.augmented(augment)
+    return augmented if image is made else replace(made, image=augmented)
+
+
+def _takes_image(transform: Any, image: Any) -> bool:
+    """Whether a transform can be made with another image transform in place of its own `image`."""
+    return image is transform or is_dataclass(transform)
 
 
 def image_or_transform(

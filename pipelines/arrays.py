@@ -14,13 +14,14 @@ from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.arguments import (
     WHOLE,
+    Augment,
     Channels,
     S,
     Size,
     Views,
+    check_crop,
     check_image_feature,
     check_shared_batch,
-    check_size,
     images_and_labels,
     tag_count,
     views_crop,
@@ -60,6 +61,7 @@ def array_batches(
     flip: bool = True,
     letterbox: bool = False,
     channels: Channels = 3,
+    augment: Augment = (),
     views: Views = None,
     seed: Seed = 0,
     order: IndexedOrderLike | None = None,
@@ -90,6 +92,8 @@ def array_batches(
             (1, 1), so that crops are centred, and as large as the shape's aspect ratio allows.
         letterbox: whether the whole image is resized to fit and padded with 0, instead of cropped.
         channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
+        augment: what changes the images after the crop, in turn: values of `shardfeed.pipelines.augment`, or one of its
+            `recipes`. The targets follow. The draws are the same in every framework.
         views: instead of the arguments of one crop: of `crop`. Images are then a list with a batch for each view.
         seed: 0 to 2^63 - 1; for the order and for the crops.
         order: "global", "blocks" or "stored", or `Global`, `Blocks` or `Stored` with options. None: "global"; for a
@@ -103,7 +107,8 @@ def array_batches(
             each image: boxes float32 [k, 4] as xmin, ymin, xmax, ymax in pixels of the crop, labels int64 [k], area
             float32 [k], iscrowd int64 [k], as in `shardfeed.pipelines.torch.detection`; "masks" masks uint8 [k, height,
             width] too, "keypoints" keypoints float32 [k, K, 3] too. With a letterbox, or in an evaluation, scale and
-            offset, float32 [b, 2], are for `boxes_to_source`. "raster" adds raster, int32 [b, height, width].
+            offset, float32 [b, 2], are for `boxes_to_source`, unless an augmentation moves pixels. "raster" adds
+            raster, int32 [b, height, width].
         start_step: None: each iteration is one epoch. A number: an endless iteration over all epochs, which starts at
             this step, counted from the start of epoch 0.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises if there are too many; each damaged
@@ -126,26 +131,44 @@ def array_batches(
             for images, labels in batches:
                 loss = model(images / 255, labels)
     """
-    size = checked_size(image_size)
-    usual = WHOLE if image_size is None else {"area": AREA, "aspect_ratio": ASPECT_RATIO}
-    window = RandomWindow(area or usual["area"], aspect_ratio or usual["aspect_ratio"])
-    crop = Letterbox(size, 0, channels) if letterbox else RandomCrop(size, window, flip, channels)
-    if views is not None:
+    if views is None:
+        shaped: Any = {"area": area, "aspect_ratio": aspect_ratio, "flip": flip, "letterbox": letterbox}
+        crop = _training_crop(image_size, channels, augment, **shaped)
+    else:
         shaped = {"image_size": image_size, "area": area, "aspect_ratio": aspect_ratio, "flip": not flip}
         shaped |= {"letterbox": letterbox, "channels": channels == 1, "targets": targets}
-        crop = views_crop(views, **shaped)
-    if letterbox and (area, aspect_ratio, flip) != (None, None, True):
-        raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
+        crop = views_crop(views, augment, **shaped)
     chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     samples, parts = _parts(samples, crop, label, features, targets)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
-    check_size(chosen, crop)
+    check_crop(chosen, crop, pixel_dtype(samples))
     arranged = read_ahead_in_order(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
     return TrainingArrays(arranged, chosen, crop, parts, **options)
+
+
+def _training_crop(
+    size: Size | None,
+    channels: Channels,
+    augment: Augment,
+    *,
+    area: tuple[float, float] | None,
+    aspect_ratio: tuple[float, float] | None,
+    flip: bool,
+    letterbox: bool,
+) -> Crop:
+    """The crop of one view. Raises UsageError for options of a crop beside a letterbox."""
+    target = checked_size(size)
+    if letterbox and (area, aspect_ratio, flip) != (None, None, True):
+        raise UsageError("letterbox", "area, aspect_ratio and flip are of crops", "leave one of the two out")
+    if letterbox:
+        return Letterbox(target, 0, channels, tuple(augment))
+    usual = WHOLE if size is None else {"area": AREA, "aspect_ratio": ASPECT_RATIO}
+    window = RandomWindow(area or usual["area"], aspect_ratio or usual["aspect_ratio"])
+    return RandomCrop(target, window, flip, channels, tuple(augment))
 
 
 @checked
@@ -156,17 +179,19 @@ def crop(
     aspect_ratio: tuple[float, float] = ASPECT_RATIO,
     flip: bool = True,
     channels: Channels = 3,
+    augment: Augment = (),
 ) -> RandomCrop:
     """Make one of the `views` of `array_batches`, `torch_loader` and `train_batches`.
 
-    Arguments are as in `random_resized_crop`. Raises UsageError as that does.
+    Arguments are as in `random_resized_crop`; each view draws its own augmentations. Raises UsageError as that does.
 
     Example:
         views = [crop(224, area=(0.4, 1.0)), crop(224, area=(0.4, 1.0)), crop(96, area=(0.05, 0.4))]
         for (first, second, small), labels in array_batches(data["train"], batch_size=256, views=views):
             loss = model(first / 255, second / 255, small / 255)
     """
-    return RandomCrop(checked_size(size), RandomWindow(area, aspect_ratio), flip, channels)
+    window = RandomWindow(area, aspect_ratio)
+    return RandomCrop(checked_size(size), window, flip, channels, tuple(augment))
 
 
 @checked
@@ -429,10 +454,10 @@ class _Parts:
         self._keypoints, self._void = None, None
         if self._targets - {"raster"}:
             masks, keypoints = "masks" in self._targets, "keypoints" in self._targets
-            asked: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.mirrors, "place": "targets"}
+            asked: Any = {"masks": masks, "keypoints": keypoints, "mirrors": crop.swaps_sides, "place": "targets"}
             needed, self._keypoints = object_keys(schema, OBJECT_AREA, IS_CROWD, **asked)
         if "raster" in self._targets:
-            more, self._void = raster_keys(schema, None, letterboxes=crop.letterboxes, place="targets")
+            more, self._void = raster_keys(schema, None, crop, place="targets")
             needed += more
         return needed
 
@@ -443,10 +468,10 @@ class _Parts:
             found[self._label] = multi_hot(found[self._label], self._classes)
         if self._targets - {"raster"}:
             found |= see_objects(record, view, masks="masks" in self._targets, keypoints=self._keypoints)
-            if not self._crop.mirrors:
+            if self._crop.goes_back:
                 found["scale"], found["offset"] = to_source(view)
         if "raster" in self._targets:
-            found["raster"] = see_raster(decoded_mask(record[RASTER], view), view, self._void or 0).astype(np.int32)
+            found["raster"] = see_raster(decoded_mask(record[RASTER], view), view, self._void).astype(np.int32)
         return found
 
     def collate(self, images: np.ndarray, records: list[dict[str, Any]]) -> Any:

@@ -4,7 +4,18 @@ This is the reference, in NumPy. TensorFlow and PyTorch compute the same in floa
 order, so results are equal bit for bit; for rasters and masks, pixels are chosen with integer arithmetic. Tests check
 this.
 
-One `View`, drawn by the image's transform, applies to all parts of a sample.
+One `View`, drawn by the image's transform, applies to all parts of a sample. After the crop, augmentations may move or
+erase pixels: `View.moves`, which `augment.places` follows, for TensorFlow too.
+
+- Boxes: the four corners move; the result is the box around what of that shape is still in the target. Its visible
+  share is that of the crop, times the share of the moved shape that is in the target and not erased; an erased
+  rectangle does not change the box. Areas grow as the moved shape does: by the determinant, or in a perspective by the
+  box's own ratio.
+- Key points and corners of rotated boxes move; key points outside of the target or erased are missing. An odd number of
+  mirror images, with that of the crop, swaps left and right.
+- Masks and rasters move with the same places as the image's pixels, nearest neighbour; outside of the image and where
+  it is erased, masks are 0 and rasters void. A raster without a void value keeps its values where the image is erased.
+- There is no way back by `to_source` once places have moved.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +27,9 @@ import numpy as np
 
 from shardfeed.declared import Range, checked
 from shardfeed.errors import UsageError, shown
-from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits
+from shardfeed.pipelines.augment.augmentation import Augmentation, Effect, drawn_edits, joined_effect
 from shardfeed.pipelines.augment.edits import Edit, Edits
+from shardfeed.pipelines.augment.places import are_mirrored, are_moved, move_boxes, move_points, move_raster
 from shardfeed.pipelines.windows import RandomWindow, Window, center_window, uniform_numbers
 
 MIN_VISIBLE = 0.1  # default share of an object's box: with less, the object is dropped
@@ -50,12 +62,19 @@ class SeenBoxes(NamedTuple):
 
     `boxes`: float32 [k, 4], xmin, ymin, xmax, ymax in pixels of the target, clipped to the content, min < max. `kept`:
     int64 [k], their indices in the n boxes, ascending, to select from other columns. `visible`: float32 [k], the share
-    of each box inside the window, 0..1.
+    of each box inside the window, 0..1. `growth`: float64 [k], the factor by which the view's moves make each larger;
+    None: there are none.
     """
 
     boxes: np.ndarray
     kept: np.ndarray
     visible: np.ndarray
+    growth: np.ndarray | None = None
+
+    def chosen(self, rows: np.ndarray) -> "SeenBoxes":
+        """Those of some rows, by number or as bool [k]."""
+        columns: Any = (None if values is None else values[rows] for values in self)
+        return SeenBoxes(*columns)
 
 
 def cropped(size: tuple[int, int], window: Window, target: tuple[int, int], mirrored: bool = False) -> View:
@@ -82,6 +101,24 @@ def see_boxes(boxes: np.ndarray, view: View, min_visible: float = MIN_VISIBLE) -
 
     `boxes`: float32 [n, 4], xmin, ymin, xmax, ymax as fractions of the whole image.
     """
+    seen = _boxes_in_crop(boxes, view, min_visible)
+    return boxes_after_moves(seen, view.moves, view.target, min_visible) if view.moves else seen
+
+
+def boxes_after_moves(
+    seen: SeenBoxes, moves: Sequence[tuple[Edit, np.ndarray]], target: tuple[int, int], min_visible: float
+) -> SeenBoxes:
+    """Keep the boxes of a crop, `target`, that still have the share `min_visible` and some area after its moves."""
+    moved = move_boxes(seen.boxes, moves, target)
+    visible = (seen.visible * moved.visible).astype(np.float32)
+    sides = moved.boxes[:, 2:] - moved.boxes[:, :2]
+    least = np.array([LEAST_SIDE * target[1], LEAST_SIDE * target[0]], np.float32)
+    kept = np.flatnonzero((sides >= least).all(1) & (visible >= np.float32(min_visible)))
+    return SeenBoxes(moved.boxes[kept], seen.kept[kept], visible[kept], moved.growth[kept])
+
+
+def _boxes_in_crop(boxes: np.ndarray, view: View, min_visible: float) -> SeenBoxes:
+    """As `see_boxes`, before the moves."""
     xs, ys = _in_window(boxes[:, 0::2], boxes[:, 1::2], view)  # [n, 2] each, minimum and maximum
     seen_xs, seen_ys = (np.clip(sides, np.float32(0), np.float32(1)) for sides in (xs, ys))
     wide, tall = (sides[:, 1] - sides[:, 0] for sides in (seen_xs, seen_ys))
@@ -103,27 +140,47 @@ def see_points(
     """Points as float32 [n, K, 3]: x and y in pixels of the target, and visibility; without it [n, K, 2].
 
     `x`, `y`: float32 [n, K], fractions of the whole image; `visibility`: int64 [n, K]. All three are 0 for points that
-    are missing or outside the window; without visibility, points may be outside. `flip`: as in `Keypoints`. Raises
-    UsageError if the view is mirrored and `flip` is empty.
+    are missing, outside the window or erased; without visibility, points may be outside. `flip`: as in `Keypoints`.
+    Raises UsageError if what is seen is mirrored and `flip` is empty.
     """
     x, y = _in_window(x, y, view)
     inside = (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
     if view.mirrored:
         x = np.float32(1) - x
     points = np.stack(_in_target(x, y, view), 2)
+    return finished_points(points, inside, visibility, view.mirrored, view.moves, view.target, flip)
+
+
+def finished_points(
+    points: np.ndarray,
+    inside: np.ndarray,
+    visibility: np.ndarray | None,
+    mirrored: bool,
+    moves: Sequence[tuple[Edit, np.ndarray]],
+    target: tuple[int, int],
+    flip: Sequence[int],
+) -> np.ndarray:
+    """The points of a crop after its moves, with their visibility, and with left and right swapped: see `see_points`.
+
+    `points`: float32 [n, K, 2], in pixels of `target`. `inside`, bool [n, K], and `mirrored`: by the crop.
+    """
+    if moves:
+        points, still_inside = move_points(points, moves, target)
+        inside = inside & still_inside
     if visibility is not None:
         points = np.concatenate([points, visibility.astype(np.float32)[:, :, None]], 2)
         points = np.where(((visibility > 0) & inside)[:, :, None], points, np.float32(0))
-    if view.mirrored:
+    if mirrored != are_mirrored(moves, target):
         check_flip(flip)
         points = points[:, list(flip)]
     return points
 
 
-def see_raster(pixels: np.ndarray, view: View, padding: int = 0) -> np.ndarray:
+def see_raster(pixels: np.ndarray, view: View, padding: int | None = 0) -> np.ndarray:
     """Resize a raster or mask from [height, width] of the image to [height, width] of the target.
 
-    The interpolation is nearest-neighbour. `padding`: the value outside of the content.
+    The interpolation is nearest-neighbour. `padding`: the value outside of the content, and where the image is erased;
+    None: 0 outside, and erased pixels keep their values.
     """
     if pixels.shape != view.size:
         problem = f"got {pixels.shape[0]} x {pixels.shape[1]} pixels, expected the image's, "
@@ -134,18 +191,20 @@ def see_raster(pixels: np.ndarray, view: View, padding: int = 0) -> np.ndarray:
         part = slice(view.content.left, view.content.left + view.content.width)
         columns[part] = columns[part][::-1].copy()
     seen = (rows >= 0)[:, None] & (columns >= 0)
-    return np.where(seen, pixels[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))], pixels.dtype.type(padding))
+    shown = pixels[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))]
+    return move_raster(np.where(seen, shown, pixels.dtype.type(padding or 0)), view.moves, padding)
 
 
 def see_areas(areas: np.ndarray, seen: SeenBoxes, view: View) -> np.ndarray:
     """Return the areas of the kept objects, float32 [k], in pixels squared of the target.
 
     `areas`: float32 [n], in pixels squared of the image. If the window cuts an object, its area shrinks in proportion
-    to its box, which is an estimate.
+    to its box, which is an estimate; so does what is erased.
     """
     # In float64, because graph rewriting may change the order in which several factors are multiplied.
     scale = (view.content.height * view.content.width) / (view.window.height * view.window.width)
-    return (areas[seen.kept].astype(np.float64) * scale * seen.visible).astype(np.float32)
+    scaled = areas[seen.kept].astype(np.float64) * scale * seen.visible
+    return (scaled if seen.growth is None else scaled * seen.growth).astype(np.float32)
 
 
 def largest(boxes: np.ndarray, most: int) -> np.ndarray:
@@ -158,6 +217,9 @@ def to_source(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Scale and offset, float32 [2] each, for x and y: pixel of the image = pixel of the target * scale + offset."""
     if view.mirrored:
         raise UsageError("to_source", "got a flipped view, expected one that is not flipped", "evaluate without a flip")
+    if are_moved(view.moves):
+        problem = "got a view whose pixels an augmentation has moved, expected one of a crop alone"
+        raise UsageError("to_source", problem, "evaluate without augmentations")
     window, content = view.window, view.content
     scale = np.array([window.width, window.height], np.float64) / np.array([content.width, content.height], np.float64)
     offset = np.array([window.left, window.top], np.float64) - np.array([content.left, content.top]) * scale
@@ -244,7 +306,8 @@ def check_flip(flip: Sequence[int]) -> None:
     """Raise UsageError if keypoints cannot be mirrored."""
     if not flip:
         problem = "these key points cannot be flipped: the dataset does not pair left and right"
-        raise UsageError("keypoints", problem, "use a transform with flip=False, or Keypoints(names, flip=...)")
+        remedy = "use a transform with flip=False and augmentations that do not mirror, or Keypoints(names, flip=...)"
+        raise UsageError("keypoints", problem, remedy)
 
 
 def _in_window(x: np.ndarray, y: np.ndarray, view: View) -> tuple[np.ndarray, np.ndarray]:
@@ -307,6 +370,21 @@ class Crop:
         made: Any = self
         return replace(made, target=shape)
 
+    @property
+    def effect(self) -> Effect:
+        """Possible effects of the augmentations on places."""
+        return joined_effect(self.augment)
+
+    @property
+    def swaps_sides(self) -> bool:
+        """Whether left and right may be swapped, by the crop or by an augmentation."""
+        return self.mirrors or Effect.MIRRORS in self.effect
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether `to_source` has a way back to the image, for every view."""
+        return not self.mirrors and Effect.MOVES not in self.effect
+
     def edits(self, seeds: np.ndarray) -> Edits | None:
         """The edits of the images with these seeds, int64 [k, 2]; None: there are none."""
         return drawn_edits(self.augment, seeds, self.target) if self.augment else None
@@ -315,6 +393,12 @@ class Crop:
         """The same with other augmentations."""
         made: Any = self
         return replace(made, augment=tuple(augment))
+
+    def check_pixels(self, dtype: np.dtype) -> None:
+        """Raise UsageError unless the augmentations of all parts are defined for pixels of this dtype."""
+        for part in self.parts:
+            for each in part.augment:
+                each.check(part.channels, dtype, part.target)
 
     def view(self, height: int, width: int) -> View:
         """Return the view of an image of this size, unless views are drawn."""

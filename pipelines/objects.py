@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
@@ -11,8 +11,18 @@ from shardfeed.annotations import BOX, IS_CROWD, OBJECT_AREA, OBJECT_LABEL, OBJE
 from shardfeed.declared import Range
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, ROTATED, RecordKind
+from shardfeed.pipelines.augment.augmentation import Effect, joined_effect
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import MIN_VISIBLE, View, check_flip, see_areas, see_boxes, see_points, see_raster
+from shardfeed.pipelines.geometry import (
+    MIN_VISIBLE,
+    Crop,
+    View,
+    check_flip,
+    see_areas,
+    see_boxes,
+    see_points,
+    see_raster,
+)
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 from shardfeed.text import number
 
@@ -89,22 +99,39 @@ def object_keys(
 
 
 def raster_keys(
-    schema: Schema, void: int | None, *, letterboxes: bool, weighted: bool = False, place: str = "transform"
+    schema: Schema, void: int | None, crop: Crop, *, weighted: bool = False, place: str = "transform"
 ) -> tuple[list[str], int | None]:
     """Return the features that a segmentation needs, and the value of pixels without a class: `void`, or the dataset's.
 
-    `place`: the argument that asks for them: a transform, which takes `void`, or "targets", beside which none is.
+    `crop`: of the images. `place`: the argument that asks for them: a transform, which takes `void`, or "targets",
+    beside which none is.
 
     Raises UsageError for a dataset without rasters, and if it has no such value and one is needed.
     """
     keys = [ENCODED, *_needed(schema, RASTERS, place, [RASTER])]
     void = schema.raster.void if void is None and schema.raster is not None else void
-    if void is None and (weighted or letterboxes):
-        why = "pixels around a letterbox become void" if letterboxes else "its pixels get the weight 0"
-        remedy = "give one, such as void=255" if place == "transform" else "leave letterbox out: crops have no padding"
-        asked = "void" if place == "transform" else place
-        raise UsageError(asked, f"this dataset has no void value, and {why}", remedy)
+    if void is None and (need := _need_of_void(crop, weighted)) is not None:
+        in_transform = place == "transform"
+        remedy = "give one, such as void=255" if in_transform else need.remedy
+        raise UsageError("void" if in_transform else place, f"this dataset has no void value, and {need.why}", remedy)
     return keys + [FORMAT] * (schema.key(FORMAT) is not None), void
+
+
+class _VoidNeed(NamedTuple):
+    """A reason why rasters need a void value, and how to do without."""
+
+    why: str
+    remedy: str
+
+
+def _need_of_void(crop: Crop, weighted: bool) -> _VoidNeed | None:
+    """The first reason why the rasters that a crop shows need a void value."""
+    if crop.letterboxes:
+        return _VoidNeed("pixels around a letterbox become void", "leave letterbox out: crops have no padding")
+    if uncovering := [each.name for each in crop.augment if Effect.UNCOVERS in joined_effect([each])]:
+        names = ", ".join(dict.fromkeys(uncovering))
+        return _VoidNeed(f"pixels from outside of the image, which {names} shows, become void", f"leave {names} out")
+    return _VoidNeed("its pixels get the weight 0", "leave the weights out") if weighted else None
 
 
 def _needed(schema: Schema, kind: RecordKind, place: str, keys: Collection[str] = ()) -> Collection[str]:
@@ -137,7 +164,7 @@ def see_objects(
     seen = see_boxes(corners, view, min_visible)
     if drop_crowd and IS_CROWD in record:
         chosen = record[IS_CROWD][seen.kept] == 0
-        seen = type(seen)(*(values[chosen] for values in seen))
+        seen = seen.chosen(chosen)
     kept, count = seen.kept, len(corners)
 
     def column(key: str) -> np.ndarray:

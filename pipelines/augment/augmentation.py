@@ -1,11 +1,17 @@
 """The role of an augmentation, and what it draws from."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from enum import IntFlag
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
 
 import numpy as np
 
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.windows import uniform_numbers
@@ -15,7 +21,7 @@ _OWN_KEY = 0xA06E7  # so that augmentations draw other numbers than the crop
 
 @dataclass(frozen=True)
 class Draws:
-    """What an augmentation of k images draws from: their seeds, and its own place among the augmentations.
+    """The numbers that an augmentation draws for k images, by their seeds and its own place among the augmentations.
 
     `seeds`: int64 [k, 2], of a view. `target`: (height, width) of the images, in pixels. `key`: of the place. So the
     numbers of an augmentation depend on the sample, the pass, the view and its place, and on nothing that comes later.
@@ -32,17 +38,73 @@ class Draws:
         """Numbers of 0..1, without 1: float64 [k, count]. The first ones do not depend on `count`."""
         return uniform_numbers(self.seeds, self.key, -(-count // 4))[:, :count].astype(np.float64)
 
+    def coin(self, p: float) -> np.ndarray:
+        """Whether the first of the numbers is below `p`, 0..1: bool [k]."""
+        return self.uniform(1)[:, 0] < p
+
     def of(self, place: int) -> "Draws":
         """The draws of the augmentation at a place of a list within this one."""
         return replace(self, key=int(hashed(self.key, place)))
 
 
+class Effect(IntFlag):
+    """Possible effects of edits on places, which boxes, masks and key points follow: see pipelines/geometry.py."""
+
+    NONE = 0
+    ERASES = 1  # by an `Edit.ERASE`
+    MOVES = 2  # by an `Edit.TURN` or `Edit.WARP`
+    MIRRORS = 4  # left and right, or up and down, may be swapped
+    UNCOVERS = 8  # pixels from outside of the image may be seen
+    WARPS = MOVES | UNCOVERS  # all that an `Edit.WARP` does, without mirror images
+
+
 class Augmentation(ABC):
-    """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments."""
+    """A change of images that is drawn for each of them: a value that pickles, compares and prints as its arguments.
+
+    Subclasses are frozen dataclasses with `repr=False`, whose fields are arguments of the function of their name.
+    """
+
+    name: ClassVar[str]  # of the function that makes it
+    eight_bits: ClassVar[bool] = False  # whether it is defined for values of 0..255 only
+    effect: ClassVar[Effect] = Effect.NONE  # all that its edits may do to places, apart from those of its `parts`
+
+    def __init_subclass__(cls, name: str = "") -> None:
+        cls.name = name or re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @abstractmethod
     def edits(self, draws: Draws) -> Edits:
         """Draw the edits of k images."""
+
+    @property
+    def parts(self) -> "Sequence[Augmentation]":
+        """The augmentations that it draws from, if it is given any."""
+        return ()
+
+    def check(self, channels: int, dtype: np.dtype, target: tuple[int, int]) -> None:
+        """Refuse images that this augmentation is not defined for. A loader calls it when it is made.
+
+        Args:
+            channels: of the images, 3 or 1.
+            dtype: of their pixels, uint8 or uint16.
+            target: their (height, width) in pixels; `geometry.BY_ORDER` if an order gives each batch its own.
+
+        Raises UsageError with the place "augment".
+        """
+        if self.eight_bits and dtype != np.uint8:
+            problem = f"{self.name} is defined for 8 bits, got images of {dtype}"
+            raise UsageError("augment", problem, f"leave {self.name} out")
+        for part in self.parts:
+            part.check(channels, dtype, target)
+
+    def __repr__(self) -> str:
+        values: Any = self
+        arguments = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(values))
+        return f"{self.name}({', '.join(arguments)})"
+
+
+def joined_effect(augment: Sequence[Augmentation]) -> Effect:
+    """All that some augmentations may do to places."""
+    return reduce(or_, (each.effect | joined_effect(each.parts) for each in augment), Effect.NONE)
 
 
 def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int]) -> Edits:

@@ -32,6 +32,12 @@ def saturation(factors: np.ndarray) -> np.ndarray:
     return linear(factors[:, None, None] * _SAME + rest[:, None, None] * _GRAY)
 
 
+def inverted(factors: np.ndarray) -> np.ndarray:
+    """Blend with the negative: 0 is the image, 1 its negative."""
+    matrices = (1 - 2 * factors)[:, None, None] * _SAME
+    return linear(matrices, added=np.repeat(255.0 * factors[:, None], 3, 1))
+
+
 def hue(turns: np.ndarray) -> np.ndarray:
     """Turn the hue by a share of the circle, -0.5..0.5, at the same brightness."""
     angles = 2 * np.pi * turns

@@ -50,14 +50,17 @@ class Edits:
     numbers: np.ndarray
 
     @classmethod
-    def of(cls, kind: Edit | np.ndarray, *numbers: np.ndarray | float, count: int = 0) -> "Edits":
-        """One edit of each image. `numbers`: one column each, [k], or one for all. `count`: k, if they are all one."""
-        columns = np.broadcast_arrays(np.zeros(np.size(kind) if np.ndim(kind) else count), *numbers)
-        values = np.zeros((len(columns[0]), 1, NUMBERS))
-        for at, column in enumerate(columns[1:]):
-            values[:, 0, at] = column
-        kinds = np.broadcast_to(np.asarray(kind, np.int32), len(values)).reshape(-1, 1).copy()
-        return cls(kinds, values)
+    def of(cls, kind: Edit, *numbers: np.ndarray | float, count: int) -> "Edits":
+        """One edit of each of `count` images. `numbers`: the first ones, each for all images or float64 [count]."""
+        values = np.zeros((count, NUMBERS))
+        for at, column in enumerate(numbers):
+            values[:, at] = column
+        return cls.each(kind, values)
+
+    @classmethod
+    def each(cls, kind: Edit, numbers: np.ndarray) -> "Edits":
+        """One edit of each image, of one kind, by its numbers, float64 [k, NUMBERS]."""
+        return cls(np.full((len(numbers), 1), kind, np.int32), numbers.reshape(-1, 1, NUMBERS))
 
     @classmethod
     def none(cls, count: int) -> "Edits":
@@ -74,7 +77,7 @@ class Edits:
 
     @classmethod
     def chosen(cls, choice: np.ndarray, parts: Sequence["Edits"]) -> "Edits":
-        """Of each image the edits of the part `choice`, int [k]; of another number none."""
+        """The edits of one part for each image: that of the number `choice`, int [k], if there is one."""
         longest = max((part.kinds.shape[1] for part in parts), default=0)
         kinds = np.zeros((len(choice), longest), np.int32)
         numbers = np.zeros((len(choice), longest, NUMBERS))

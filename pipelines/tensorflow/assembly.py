@@ -146,7 +146,7 @@ def assemble_batches(
     on_host = None
     if image == ENCODED and has_image and look is None:
         on_host = images_on_host(samples, transform, parallelism)
-    check_shapes(order, transform, on_host)
+    check_shapes(order, transform, on_host, samples)
     alike = isinstance(order, ShapeOrder)  # samples of a batch, and not those of two: only our own transforms make them
 
     def seeded(seed: tf.Tensor, record: Any) -> tuple[tf.Tensor, tf.Tensor]:  # of a stream: a sample, or a batch

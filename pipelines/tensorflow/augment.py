@@ -14,8 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.declared import Range, checked
-from shardfeed.pipelines.arguments import WHOLE, Channels, Size, image_size
+from shardfeed.pipelines.arguments import WHOLE, Augment, Channels, Size, image_size
+from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
+from shardfeed.pipelines.tensorflow.augmented import edited
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import ViewTensors
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow
@@ -44,6 +46,10 @@ class GraphTransform:
         """The image: uint8 [height, width, channels], of 16 bits uint16."""
         return self.see(features, seed)[0]
 
+    def augmented(self, augment: Sequence[Augmentation]) -> "GraphTransform":
+        """The same with other augmentations."""
+        return GraphTransform(self.crop.augmented(augment), self._draw, antialias=self.antialias)
+
     @property
     def image(self) -> "GraphTransform":
         """The transform itself, as for `HostTransform`."""
@@ -71,8 +77,11 @@ class GraphTransform:
             content = tf.concat([before, decoded.target], 0)
         if mirrored is not None:
             image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
-        view = ViewTensors(decoded.shape, decoded.window, content, self.target, mirrored)
-        return tf.ensure_shape(image, [*self.target, self.crop.channels]), view
+        image, moves = tf.ensure_shape(image, [*self.target, self.crop.channels]), None
+        if self.crop.augment:
+            self.crop.check_pixels(np.dtype(image.dtype.as_numpy_dtype))
+            image, moves = edited(image, seed, self.crop)
+        return image, ViewTensors(decoded.shape, decoded.window, content, self.target, mirrored, moves)
 
 
 @checked
@@ -84,6 +93,7 @@ def random_resized_crop(
     flip: bool = True,
     antialias: bool = False,
     channels: Channels = 3,
+    augment: Augment = (),
 ) -> GraphTransform:
     """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
@@ -101,6 +111,8 @@ def random_resized_crop(
         antialias: shrink exactly as the bilinear filters of Pillow and torchvision (triangle filters) do, which takes
             more time than decoding. False: the last step of shrinking, by less than a factor of 2, may alias.
         channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
+        augment: what changes the image after the crop, in turn: values of `shardfeed.pipelines.augment`. `detection`
+            and `segmentation` follow. In a transform of your own, NumPy makes the changes, called from the graph.
 
     Raises:
         UsageError: for a size that is not positive, or a range that is empty or out of bounds.
@@ -113,7 +125,7 @@ def random_resized_crop(
 
         batches = make_batches(data["train"], image_and_label, batch_size=256, seed=7)
     """
-    crop = RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip, channels)
+    crop = RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip, channels, tuple(augment))
     windows = random_windows(area, aspect_ratio)
 
     def draw(seed: tf.Tensor) -> tuple[ChooseWindow, tf.Tensor | None]:
@@ -123,9 +135,9 @@ def random_resized_crop(
     return GraphTransform(crop, draw, antialias=antialias)
 
 
-def usual_crop(size: Size | None, channels: Channels = 3) -> GraphTransform:
+def usual_crop(size: Size | None, channels: Channels = 3, augment: Augment = ()) -> GraphTransform:
     """The crop of training batches that are asked for by a size; None: the whole image, as far as a shape allows."""
-    return random_resized_crop(size, channels=channels, **(WHOLE if size is None else {}))
+    return random_resized_crop(size, channels=channels, augment=augment, **(WHOLE if size is None else {}))
 
 
 def random_windows(
@@ -173,9 +185,14 @@ def own_uniforms(seed: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> tf.T
 
 @checked
 def resize_center_crop(
-    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = False, channels: Channels = 3
+    size: Size | None = None,
+    *,
+    crop_fraction: float = 0.875,
+    antialias: bool = False,
+    channels: Channels = 3,
+    augment: Augment = (),
 ) -> GraphTransform:
-    """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
+    """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The crop does not use the seed.
 
     Returns uint8 [height, width, channels], of 16 bits uint16. The window is centred and as large as possible with the
     aspect ratio of `size`, then scaled by `crop_fraction`.
@@ -184,7 +201,7 @@ def resize_center_crop(
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         crop_fraction: more than 0, at most 1. 0.875 is the same as resizing the image to cover 256 x 256 and cropping
             the centre 224 x 224.
-        antialias, channels: as in `random_resized_crop`.
+        antialias, channels, augment: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fraction that is not within 0..1.
@@ -193,7 +210,7 @@ def resize_center_crop(
         crop = resize_center_crop(224)
         images = make_batches(data["validation"], crop, batch_size=256, order="stored", drop_remainder=False)
     """
-    crop = CenterCrop(image_size(size), crop_fraction, channels)
+    crop = CenterCrop(image_size(size), crop_fraction, channels, tuple(augment))
 
     def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         target = tf.constant(crop.target)
@@ -211,8 +228,9 @@ def letterbox(
     fill: Annotated[int, Range(0, 255)] = 0,
     antialias: bool = False,
     channels: Channels = 3,
+    augment: Augment = (),
 ) -> GraphTransform:
-    """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
+    """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it.
 
     Returns uint8 [height, width, channels], of 16 bits uint16. An image of h x w is resized to h' x w' = round(h * s) x
     round(w * s) pixels with s = min(height / h, width / w), each at least 1, with (height - h') // 2 rows of padding
@@ -222,7 +240,7 @@ def letterbox(
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         fill: the padding's value in all channels, 0 to 255.
-        antialias, channels: as in `random_resized_crop`.
+        antialias, channels, augment: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.
@@ -230,7 +248,7 @@ def letterbox(
     Example:
         images = make_batches(data["train"], letterbox(512, fill=128), batch_size=16)
     """
-    crop = Letterbox(image_size(size), fill, channels)
+    crop = Letterbox(image_size(size), fill, channels, tuple(augment))
 
     def choose(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         scale = tf.reduce_min(crop.target / shape)

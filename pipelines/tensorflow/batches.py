@@ -12,12 +12,14 @@ from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import (
+    Augment,
     Channels,
     Size,
     Views,
     check_transforms,
     images_and_labels,
     views_crop,
+    with_augment,
 )
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -38,6 +40,7 @@ def train_batches(
     batch_size: Count,
     image_size: Size | None = None,
     channels: Channels = 3,
+    augment: Augment = (),
     views: Views = None,
     seed: Seed = 0,
     order: OrderLike | None = None,
@@ -75,7 +78,9 @@ def train_batches(
             gives each batch its own size, leave it out: crops are then centred, and as large as its aspect ratio
             allows.
         channels: as in `random_resized_crop`.
-        views: instead of both: of `shardfeed.pipelines.crop`. Images are then a tuple with a batch for each view.
+        augment: what changes the images after the crop, in turn: values of `shardfeed.pipelines.augment`, or one of its
+            `recipes`. The draws are the same in every framework.
+        views: instead of all three: of `shardfeed.pipelines.crop`. Images are then a tuple with a batch for each view.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         order: "stream", "global", "blocks" or "stored", or `Stream`, `Global`, `Blocks` or `Stored` with options. None:
             "stream"; for a dataset in a bucket `Blocks(block_bytes=8 << 20)`; "global" for a `mix` or a selection.
@@ -102,7 +107,7 @@ def train_batches(
         batches = train_batches(data["train"], batch_size=256, image_size=224, seed=7)
         model.fit(batches, epochs=3)
     """
-    image = training_crop(image_size, channels, views)
+    image = training_crop(image_size, channels, augment, views)
     samples, keys = images_and_labels(samples, label)
     return make_batches(
         samples,
@@ -124,6 +129,7 @@ def make_batches(
     transform: Transform,
     *,
     batch_size: Count,
+    augment: Augment = (),
     seed: Seed = 0,
     order: OrderLike | None = None,
     start_step: Step | None = None,
@@ -153,6 +159,8 @@ def make_batches(
             `image/format` is a constant if all images have the same format. Seed: int64 [2], different for each sample
             and epoch, for `tf.random.stateless_*`. The transform is traced once, like a function for `Dataset.map`.
         batch_size: samples per batch.
+        augment: as in `train_batches`, for a crop, `detection` or `segmentation` of this package, whose targets follow.
+            In your own transform give it to the crop that it calls.
         seed: 0 to 2^63 - 1; for the order and for the samples' seeds. `tf.random.set_seed` changes nothing.
         order, start_step, batch_transform: as in `train_batches`.
         drop_remainder: True: samples that would not fill an epoch's last batch are left out. False: the last batch is
@@ -183,6 +191,7 @@ def make_batches(
         samples, batch_size=batch_size, seed=seed, order=order, drop_remainder=drop_remainder
     )
     check_transforms(transform, batch_transform)
+    transform = with_augment("transform", transform, augment)
     if start_step is not None and not drop_remainder:
         problem = f"got {start_step} with drop_remainder=False: epochs end within a batch"
         raise UsageError("start_step", problem, "use one of them")
@@ -201,11 +210,13 @@ def make_batches(
     )
 
 
-def training_crop(size: Size | None, channels: Channels, views: Views, **others: Any) -> GraphTransform:
+def training_crop(
+    size: Size | None, channels: Channels, augment: Augment, views: Views, **others: Any
+) -> GraphTransform:
     """The usual crop, or that to several views. Raises UsageError if these are given with one of the `others`."""
     if views is None:
-        return usual_crop(size, channels)
-    return GraphTransform(views_crop(views, image_size=size, channels=channels == 1, **others), None)
+        return usual_crop(size, channels, augment)
+    return GraphTransform(views_crop(views, augment, image_size=size, channels=channels == 1, **others), None)
 
 
 def threads(workers: int | None) -> int:

@@ -9,12 +9,14 @@ import tensorflow as tf
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import (
+    Augment,
     Channels,
     Size,
     Views,
     check_shared_batch,
     check_transforms,
     image_or_transform,
+    with_augment,
 )
 from shardfeed.pipelines.orders.choices import OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import order_samples
@@ -86,6 +88,7 @@ def distribute(
     batch_size: Count,
     image_size: Size | None = None,
     channels: Channels = 3,
+    augment: Augment = (),
     views: Views = None,
     transform: Transform | None = None,
     seed: Seed = 0,
@@ -110,7 +113,8 @@ def distribute(
         strategy: a strategy of `tf.distribute`; `tf.distribute.get_strategy()` for one device.
         samples: a split of `shardfeed.open(...)`, a part of one, or a `mix`.
         batch_size: samples per step over all replicas, a multiple of the number of replicas.
-        image_size, channels, views: as in `train_batches`.
+        image_size, channels, augment, views: as in `train_batches`; `augment` also with `transform`, as in
+            `make_batches`.
         transform: instead of `image_size`: a function of a sample's features and its seed, as in `make_batches`.
         seed: 0 to 2^63 - 1; for the order and for the crops. `tf.random.set_seed` changes nothing.
         label: with `image_size`: key of a feature with one number per record, or of a "tags" feature, which becomes
@@ -131,7 +135,8 @@ def distribute(
         model.fit(feed.batches, steps_per_epoch=feed.steps_per_epoch, epochs=3)
     """
     check_transforms(transform, batch_transform)
-    image = training_crop(image_size, channels, views, transform=transform)
+    image = training_crop(image_size, channels, augment, views, transform=transform)
+    transform = with_augment("transform", transform, augment)
     if transform is not None and channels != 3:
         raise UsageError("channels", "got 1 and a transform, which makes the images itself", "leave one of the two out")
     samples, keys, transform = image_or_transform(

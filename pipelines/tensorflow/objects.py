@@ -53,12 +53,13 @@ def detection(
     - "images": uint8 [height, width, 3].
     - "bounding_boxes": {"boxes": float32 [m, 4], "labels": int64 [m]}, both -1 in rows without an object.
     - "num_objects": int32 [], number of objects in the window. If there are more than m, the m largest are returned.
-    - "scale", "offset", unless the image's transform flips: float32 [2] each, x and y, which map pixel coordinates back
-      to the stored image; see `boxes_to_source`.
+    - "scale", "offset", unless the image's transform flips or moves pixels by an augmentation: float32 [2] each, x and
+      y, which map pixel coordinates back to the stored image; see `boxes_to_source`.
     - "masks", "keypoints", "crowd", "area", "image_id", if requested.
 
     Objects are in stored order. Boxes are clipped to the window; an object whose box then has no area is dropped. Its
-    label, mask, keypoints, crowd flag and area are dropped with it.
+    label, mask, keypoints, crowd flag and area are dropped with it. A box that an augmentation turns is the box around
+    what of the turned one is in the image.
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`.
@@ -66,17 +67,19 @@ def detection(
             `image`; "rel_xyxy", "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it. "xyxyxyxy" gives
             rotated boxes, float32 [m, 8]: x and y of four corners, in pixels, which may be outside of the window.
         max_objects: maximum number per image, 1 or more.
-        min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped.
+        min_visible: the fraction of an object's box, 0..1, that must be inside the window, and after augmentations
+            inside the image and not erased; else the object is dropped.
         label_offset: added to the labels, 0 or more: 1 for models that use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object; "flag" adds
             "crowd", int64 [m]: 1 for groups, 0 for other objects, -1 in rows without an object; "drop" leaves them out.
             In a dataset without crowd flags, no object counts as a group.
         masks: adds "masks", uint8 [m, height, width], 1 inside of the object, else 0.
         keypoints: adds "keypoints", float32 [m, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
-            that are missing or outside of the window. Flipping swaps left and right keypoints, as the dataset defines.
+            that are missing, erased or outside of the window. Flipping swaps left and right keypoints, as the dataset
+            defines; so do augmentations that mirror.
         area: adds "area", float32 [m]: the area of the object's region in the output of `image`, in pixels squared; -1
-            in rows without an object. If the window cuts an object, its area shrinks in proportion to its box, which is
-            an estimate. If the dataset has no areas, the area of the box is used.
+            in rows without an object. If the window cuts an object, or an augmentation erases a part, its area shrinks
+            in proportion to its box, which is an estimate. If the dataset has no areas, the area of the box is used.
         image_id: adds "image_id", int64: the id in `image/source_id`, as COCO's evaluation needs it.
 
     Raises:
@@ -117,7 +120,7 @@ class GraphDetection:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
         optional = [IS_CROWD] * (self.crowd != "keep") + [OBJECT_AREA] * self.area
         asked: Any = {"form": self.boxes, "masks": self.masks, "keypoints": self.keypoints, "image_id": self.image_id}
-        keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.mirrors)
+        keys, meaning = object_keys(schema, *optional, **asked, mirrors=self.image.crop.swaps_sides)
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> dict[str, Any]:
             return self._sample(features, image, view, meaning)
@@ -136,9 +139,9 @@ class GraphDetection:
         crowd = _crowd(features, tf.shape(columns[0])[0])
         seen = views.see_boxes(columns, view, self.min_visible)
         if self.crowd == "drop":
-            seen = _chosen(seen, tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
+            seen = seen.chosen(tf.where(tf.gather(crowd, seen.kept) == 0)[:, 0])
         count = tf.shape(seen.kept)[0]
-        seen = _chosen(seen, views.largest(seen.boxes, self.max_objects))
+        seen = seen.chosen(views.largest(seen.boxes, self.max_objects))
         if self.boxes == "xyxyxyxy":
             boxes = tf.reshape(_points(ROTATED, None, features, seen, view), [-1, 8])
         else:
@@ -149,7 +152,7 @@ class GraphDetection:
             "bounding_boxes": {"boxes": self._padded(boxes), "labels": self._padded(labels)},
             "num_objects": count,
         }
-        if not self.image.crop.mirrors:
+        if self.image.crop.goes_back:
             sample["scale"], sample["offset"] = views.to_source(view)
         if self.masks:
             sample["masks"] = self._padded(_masks(tf.gather(features[OBJECT_MASK], seen.kept), view), 0)
@@ -186,7 +189,8 @@ def segmentation(
 
     Args:
         image: `random_resized_crop(...)`, `resize_center_crop(...)` or `letterbox(...)`. The padding of a letterbox is
-            void.
+            void, and so are pixels that an augmentation erases or takes from outside of the image. Without a void
+            value, erased pixels keep their class.
         sample_weight: adds a third element, float32 [height, width], 0 where the mask is void, else 1; void pixels of
             the mask then become 0, a class that every loss accepts.
         void: the value of pixels without a class. None: the dataset's void value.
@@ -213,13 +217,12 @@ class GraphSegmentation:
     @checked
     def bind(self, schema: Schema) -> tuple[list[str], Transform]:
         """Return the features to parse and the transform. Raises UsageError if the dataset lacks something it needs."""
-        letterboxes = self.image.crop.letterboxes
-        keys, void = raster_keys(schema, self.void, letterboxes=letterboxes, weighted=self.sample_weight)
+        keys, void = raster_keys(schema, self.void, self.image.crop, weighted=self.sample_weight)
         classes, padding = 0 if schema.raster is None else len(schema.raster.class_names), void or 0
         dtype = tf.uint16 if max(classes - 1, padding) > 255 else tf.uint8
 
         def sample(features: Mapping[str, tf.Tensor], image: tf.Tensor, view: ViewTensors) -> tuple[tf.Tensor, ...]:
-            raster = see_raster(_values(features[RASTER], view, dtype), view, padding)
+            raster = see_raster(_values(features[RASTER], view, dtype), view, void)
             if not self.sample_weight:
                 return image, raster[:, :, None]
             classed = raster != tf.cast(padding, dtype)
@@ -253,10 +256,6 @@ class _BoundTransform:
 def _unbound(name: str) -> UsageError:
     problem = "it was called before it was bound to a schema"
     return UsageError(name, problem, f"keys, transform = {name}(...).bind(split.schema), and call that")
-
-
-def _chosen(seen: SeenBoxTensors, chosen: tf.Tensor) -> SeenBoxTensors:
-    return SeenBoxTensors(*(tf.gather(values, chosen) for values in seen))
 
 
 def _points(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from shardfeed.pipelines.geometry import BY_ORDER, LEAST_SIDE, Crop
+from shardfeed.pipelines.tensorflow.augmented import boxes_after_moves, finished_points, move_raster
 
 
 class ViewTensors(NamedTuple):
@@ -17,7 +18,7 @@ class ViewTensors(NamedTuple):
 
     `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
     image, and of the target. `target`: (height, width); int32 [] each, if the order decides them. `mirrored`: bool [];
-    None: never.
+    None: never. `moves`: float64 [n, 25], as `places.packed` makes it of `geometry.View.moves`; None: never any.
     """
 
     size: tf.Tensor
@@ -25,6 +26,7 @@ class ViewTensors(NamedTuple):
     content: tf.Tensor
     target: tuple[Any, Any]
     mirrored: tf.Tensor | None
+    moves: tf.Tensor | None = None
 
 
 def static_sides(target: tuple[Any, Any]) -> tuple[int | None, int | None]:
@@ -36,19 +38,25 @@ def static_sides(target: tuple[Any, Any]) -> tuple[int | None, int | None]:
 VIEW_NUMBERS = 13  # of a view in one row: size, window, content, target, and whether it is mirrored
 
 
-def row_view(row: tf.Tensor, crop: Crop) -> ViewTensors:
-    """The view by `crop` that a row of numbers encodes, int32 [13]."""
+def row_view(row: tf.Tensor, crop: Crop, moves: tf.Tensor | None = None) -> ViewTensors:
+    """The view by `crop` that a row of numbers encodes, int32 [13]. `moves`: as in `ViewTensors`."""
     size, window, content, target, mirrored = tf.split(row, [2, 4, 4, 2, 1])
     sides = (target[0], target[1]) if crop.target == BY_ORDER else crop.target
-    return ViewTensors(size, window, content, sides, mirrored[0] > 0 if crop.mirrors else None)
+    return ViewTensors(size, window, content, sides, mirrored[0] > 0 if crop.mirrors else None, moves)
 
 
 class SeenBoxTensors(NamedTuple):
-    """`geometry.SeenBoxes` as tensors: float32 [k, 4], int64 [k], float32 [k]."""
+    """`geometry.SeenBoxes` as tensors: float32 [k, 4], int64 [k], float32 [k], and float64 [k] or None."""
 
     boxes: tf.Tensor
     kept: tf.Tensor
     visible: tf.Tensor
+    growth: tf.Tensor | None = None
+
+    def chosen(self, rows: tf.Tensor) -> "SeenBoxTensors":
+        """Those of some rows."""
+        columns: Any = (None if values is None else tf.gather(values, rows) for values in self)
+        return SeenBoxTensors(*columns)
 
 
 def see_boxes(boxes: Sequence[tf.Tensor], view: ViewTensors, min_visible: float) -> SeenBoxTensors:
@@ -67,7 +75,10 @@ def see_boxes(boxes: Sequence[tf.Tensor], view: ViewTensors, min_visible: float)
     if view.mirrored is not None:
         turned = tf.stack([1.0 - tf.reverse(seen[:, :, 0], [1]), seen[:, :, 1]], 2)
         seen = tf.where(view.mirrored, turned, seen)
-    return SeenBoxTensors(tf.reshape(_in_target(seen, view), [-1, 4]), kept, visible)
+    shown = tf.reshape(_in_target(seen, view), [-1, 4])
+    if view.moves is None:
+        return SeenBoxTensors(shown, kept, visible)
+    return SeenBoxTensors(*boxes_after_moves([shown, kept, visible], view.moves, view.target, min_visible))
 
 
 def see_points(
@@ -79,6 +90,10 @@ def see_points(
     """
     places = _in_window(tf.stack([x, y], 2), view)
     inside = tf.reduce_all((places >= 0.0) & (places <= 1.0), 2)
+
+    if view.moves is not None:
+        shown = _in_target(_turned_if_mirrored(places, view), view)
+        return finished_points(shown, inside, visibility, view.mirrored, view.moves, view.target, flip)
 
     def points(places: tf.Tensor) -> tf.Tensor:
         if visibility is None:
@@ -92,13 +107,22 @@ def see_points(
     return tf.where(view.mirrored, turned, points(places))
 
 
-def see_raster(pixels: tf.Tensor, view: ViewTensors, padding: int) -> tf.Tensor:
+def _turned_if_mirrored(places: tf.Tensor, view: ViewTensors) -> tf.Tensor:
+    """Places as fractions of the window, float32 [n, K, 2], of the image as it is shown."""
+    if view.mirrored is None:
+        return places
+    turned = tf.stack([1.0 - places[:, :, 0], places[:, :, 1]], 2)
+    return tf.where(view.mirrored, turned, places)
+
+
+def see_raster(pixels: tf.Tensor, view: ViewTensors, padding: int | None) -> tf.Tensor:
     """`geometry.see_raster`: [height, width] of the target, of any dtype."""
     rows, columns = source_pixels(view)
     seen = (rows >= 0)[:, None] & (columns >= 0)
     picked = tf.gather(tf.gather(pixels, tf.maximum(rows, 0)), tf.maximum(columns, 0), axis=1)
-    picked = tf.where(seen, picked, tf.cast(padding, pixels.dtype))
-    return tf.ensure_shape(picked, static_sides(view.target))
+    picked = tf.where(seen, picked, tf.cast(padding or 0, pixels.dtype))
+    picked = tf.ensure_shape(picked, static_sides(view.target))
+    return picked if view.moves is None else move_raster(picked, view.moves, padding)
 
 
 def source_pixels(view: ViewTensors) -> tuple[tf.Tensor, tf.Tensor]:
@@ -120,7 +144,8 @@ def see_areas(areas: tf.Tensor, seen: SeenBoxTensors, view: ViewTensors) -> tf.T
     """`geometry.see_areas`: float32 [k]. `areas`: float32 [n]."""
     window, content = (tf.reduce_prod(tf.cast(part[2:], tf.float64)) for part in (view.window, view.content))
     scaled = tf.cast(tf.gather(areas, seen.kept), tf.float64) * (content / window)
-    return tf.cast(scaled * tf.cast(seen.visible, tf.float64), tf.float32)
+    scaled *= tf.cast(seen.visible, tf.float64)
+    return tf.cast(scaled if seen.growth is None else scaled * seen.growth, tf.float32)
 
 
 def box_areas(boxes: tf.Tensor) -> tf.Tensor:

@@ -10,8 +10,8 @@ which gives the same pixels as TensorFlow. All of it runs in a worker with one t
 """
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from PIL import Image
 
 from shardfeed.declared import Range, checked
 from shardfeed.errors import MissingExtraError, UsageError, shown
-from shardfeed.pipelines.arguments import Channels, ImageRecord, Size, image_size, takes
+from shardfeed.pipelines.arguments import Augment, Channels, ImageRecord, Size, image_size, takes
+from shardfeed.pipelines.augment.augmentation import Augmentation
+from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
 from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
@@ -41,6 +43,7 @@ def random_resized_crop(
     flip: bool = True,
     antialias: bool = True,
     channels: Channels = 3,
+    augment: Augment = (),
 ) -> "GeometricTransform":
     """Crop a random window of the image, resize it to `size`, and flip it half of the time: the usual training crop.
 
@@ -59,6 +62,8 @@ def random_resized_crop(
         antialias: shrink with the triangle filter that Pillow and torchvision use for bilinear resizing. False:
             OpenCV's bilinear resize, which takes less time and aliases; pixels are the same as with TensorFlow's crop.
         channels: 3, or 1 for gray images, of which then no copies are made; of colours it is their brightness.
+        augment: what changes the image after the crop, in turn: values of `shardfeed.pipelines.augment`. `detection`
+            and `segmentation` follow.
 
     Raises:
         UsageError: for a size that is not positive, or a range that is empty or out of bounds.
@@ -68,21 +73,27 @@ def random_resized_crop(
         crop = random_resized_crop(224, area=(0.25, 1.0))
         loader = torch_loader(data["train"], batch_size=256, transform=crop, seed=7)
     """
-    return GeometricTransform(RandomCrop(image_size(size), RandomWindow(area, aspect_ratio), flip, channels), antialias)
+    window = RandomWindow(area, aspect_ratio)
+    return GeometricTransform(RandomCrop(image_size(size), window, flip, channels, tuple(augment)), antialias)
 
 
 @checked
 def resize_center_crop(
-    size: Size | None = None, *, crop_fraction: float = 0.875, antialias: bool = True, channels: Channels = 3
+    size: Size | None = None,
+    *,
+    crop_fraction: float = 0.875,
+    antialias: bool = True,
+    channels: Channels = 3,
+    augment: Augment = (),
 ) -> "GeometricTransform":
-    """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The seed is not used.
+    """Crop the centre of the image and resize it to `size`: the usual evaluation crop. The crop does not use the seed.
 
     The transform is picklable and returns uint8 [channels, height, width], of images of 16 bits uint16. The window
     is centred and as large as possible with the aspect ratio of `size`, then scaled by `crop_fraction`: 0.875 is the
     same as resizing the image to cover 256 x 256 and cropping the centre 224 x 224. `size` None: the shape of the
     batch, with `order=Global(shapes=...)`.
 
-    `antialias`, `channels`: as in `random_resized_crop`. Evaluate with the same values as in training.
+    `antialias`, `channels`, `augment`: as in `random_resized_crop`. Evaluate with the first two as in training.
 
     Raises UsageError for a size that is not positive, or a fraction that is not within 0..1; MissingExtraError without
     antialiasing if OpenCV is not installed.
@@ -90,7 +101,7 @@ def resize_center_crop(
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=256, transform=resize_center_crop(224))
     """
-    return GeometricTransform(CenterCrop(image_size(size), crop_fraction, channels), antialias)
+    return GeometricTransform(CenterCrop(image_size(size), crop_fraction, channels, tuple(augment)), antialias)
 
 
 @checked
@@ -100,8 +111,9 @@ def letterbox(
     fill: Annotated[int, Range(0, 255)] = 0,
     antialias: bool = True,
     channels: Channels = 3,
+    augment: Augment = (),
 ) -> "GeometricTransform":
-    """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it. The seed is not used.
+    """Resize the whole image to fit into `size`, keeping its aspect ratio; centre and pad it.
 
     The transform is picklable and returns uint8 [channels, height, width], of images of 16 bits uint16. An image of
     h x w is resized to h' x w' = round(h * s) x round(w * s) pixels with s = min(height / h, width / w), each at least
@@ -111,7 +123,7 @@ def letterbox(
     Args:
         size: pixels, one side or (height, width). None: the shape of the batch, with `order=Global(shapes=...)`.
         fill: the padding's value in all channels, 0 to 255; 257 times as much in images of 16 bits.
-        antialias, channels: as in `random_resized_crop`.
+        antialias, channels, augment: as in `random_resized_crop`.
 
     Raises:
         UsageError: for a size that is not positive, or a fill that is not within 0..255.
@@ -120,7 +132,7 @@ def letterbox(
     Example:
         loader = torch_eval_loader(data["validation"], batch_size=16, transform=detection(letterbox(512)))
     """
-    return GeometricTransform(Letterbox(image_size(size), fill, channels), antialias)
+    return GeometricTransform(Letterbox(image_size(size), fill, channels, tuple(augment)), antialias)
 
 
 # A class, because a nested function does not pickle, which spawned workers need.
@@ -137,6 +149,10 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
         if not self.antialias and not has_opencv():
             remedy = "pip install opencv-python-headless"
             raise MissingExtraError("antialias=False", "OpenCV cannot be imported", remedy)
+
+    def augmented(self, augment: Sequence[Augmentation]) -> "GeometricTransform":
+        """The same with other augmentations."""
+        return replace(self, crop=self.crop.augmented(augment))
 
     def draw(self, seed: int) -> ChooseView:
         """Make the function from a sample's seed to its view."""
@@ -165,7 +181,17 @@ class GeometricTransform(ViewTransform[torch.Tensor]):
         pixels = planned.pixels()
         image = np.empty((*planned.view.target, self.crop.channels), pixels.dtype)
         fit(pixels, planned.view, image, self.crop.fill, self.shrink)
-        return torch.from_numpy(image).permute(2, 0, 1), planned.view
+        view = self._augmented(image, planned.view, seed) if self.crop.augment else planned.view
+        return torch.from_numpy(image).permute(2, 0, 1), view
+
+    def _augmented(self, image: np.ndarray, view: View, seed: int) -> View:
+        """Carry out the augmentations in place, as for a batch; return the view after them."""
+        self.crop.check_pixels(image.dtype)
+        own = own_seed(seed)
+        edits = self.crop.at(own.shape).edits(own.pair[None])
+        assert edits is not None
+        edit_image(image, edits, 0)
+        return view._replace(moves=edits.moves(0))
 
 
 @dataclass(frozen=True)

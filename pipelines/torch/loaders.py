@@ -6,7 +6,8 @@ it in a worker, and its state is the order and a step. Nothing here imports Tens
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import (
     WHOLE,
+    Augment,
     S,
     Size,
     Views,
+    check_crop,
     check_shared_batch,
-    check_size,
     images_and_labels,
     views_crop,
+    with_augment,
 )
 from shardfeed.pipelines.caching.client import read_ahead_in_order
 from shardfeed.pipelines.decoding.batch import UINT8, Decode
@@ -62,6 +65,7 @@ def torch_loader(
     image_size: Size | None = None,
     transform: Transform | None = None,
     image_transform: Callable[..., Any] | None = None,
+    augment: Augment = (),
     views: Views = None,
     seed: Seed = 0,
     order: IndexedOrderLike | None = None,
@@ -100,6 +104,9 @@ def torch_loader(
             torchvision or albumentations. It gets its usual input: an RGB Pillow image, as from torchvision's
             `ImageFolder`; for albumentations `image=` with a uint8 array [height, width, 3]. Its random draws depend
             only on the sample's own seed, so that a resumed run is exact. It must be picklable if workers are spawned.
+        augment: what changes the images after the crop, in turn: values of `shardfeed.pipelines.augment`, or one of its
+            `recipes`. With `image_size`, or with a crop, `detection` or `segmentation` of this package, whose targets
+            follow; other transforms have their own. The draws are the same in every framework.
         views: instead of `image_size`: of `shardfeed.pipelines.crop`. Images are then a list with a batch for each
             view.
         seed: 0 to 2^63 - 1; for the order and for the crops.
@@ -146,16 +153,20 @@ def torch_loader(
     chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     if views is not None:
         given = {"image_size": image_size, "transform": transform, "image_transform": image_transform}
-        image_transform = GeometricTransform(views_crop(views, **given))
-    if gives_sizes(chosen_order) and [image_size, transform, image_transform].count(None) == 3:
-        image_transform = random_resized_crop(**WHOLE)
-    samples, keys, made = _prepared(samples, image_size, transform, image_transform, random_resized_crop, label)
+        image_transform = GeometricTransform(views_crop(views, augment, **given))
+    elif gives_sizes(chosen_order) and [image_size, transform, image_transform].count(None) == 3:
+        image_transform = random_resized_crop(**WHOLE, augment=augment)
+    else:
+        transform = with_augment("transform", transform, augment)
+        image_transform = with_augment("image_transform", image_transform, augment)
+    usual_crop = partial(random_resized_crop, augment=augment)
+    samples, keys, made = _prepared(samples, image_size, transform, image_transform, usual_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
-    _check_size(chosen, made, decode)
+    _check_size(chosen, made, decode, dtype)
     plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
     share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
     read = DrawnReader(read_ahead_in_order(arranged, chosen, **share), chosen)
@@ -206,7 +217,8 @@ def torch_eval_loader(
         image_size: size of the crops in pixels: one side, or (height, width).
         transform: as in `torch_loader`; a sample's seed is the same in each iteration.
         image_transform: instead of `image_size`: `resize_center_crop(...)` or `letterbox(...)` with options, or an
-            image transform of torchvision or albumentations, called as in `torch_loader`.
+            image transform of torchvision or albumentations, called as in `torch_loader`. There is no `augment`, as
+            evaluation shows images as they are; a crop that has some draws the same ones in each iteration.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many. A batch without any intact record is left out too; with several ranks, which must have the same number
             of steps, such a batch raises IntegrityError. None: the first damaged record raises.
@@ -289,7 +301,7 @@ def _every_sample(
     check_shared_batch(batch_size, process.ranks, "ranks")
     _, stored = order_samples(split, batch_size=batch_size, order="stored", drop_remainder=False)
     assert isinstance(stored, StoredOrder)
-    _check_size(stored, made, decode)
+    _check_size(stored, made, decode, dtype)
     plan = _plan(workers, dtype, stored, made, collate_fn, decode, process)
     alone = process.ranks == 1
     samples = read_ahead_in_order(split, stored, threads=alone and not plan.count)
@@ -355,32 +367,59 @@ def _pixels(decode: Decode, samples: Samples, transform: Transform, collate_fn: 
     Raises UsageError unless the engine alone makes the images where `decode` says, or if they cannot be one batch.
     """
     check_decode(decode)
-    ours = isinstance(transform, ViewTransform) and runs_no_python(transform)
-    dtype = pixel_dtype(samples) if ours or isinstance(transform, ImageTransformed) else UINT8
+    ours = transform if isinstance(transform, ViewTransform) and runs_no_python(transform) else None
+    dtype = pixel_dtype(samples) if ours is not None or isinstance(transform, ImageTransformed) else UINT8
+    _check_foreign_pixels(transform, dtype)
+    obstacle = None if decode == "cpu" else _obstacle(ours, dtype, collate_fn)
+    if obstacle is None and decode == "cuda":
+        obstacle = _augmented(transform)
+    if obstacle is not None:
+        raise UsageError("decode", f"got {decode!r} and {obstacle.got}", obstacle.remedy)
+    return dtype
+
+
+def _check_foreign_pixels(transform: Transform, dtype: np.dtype) -> None:
+    """Raise UsageError if images of 16 bits go to a transform that gets them from Pillow."""
     foreign = isinstance(transform, ImageTransformed) and transform.image_transform
     if dtype == np.uint16 and foreign and not written_in(foreign, "albumentations"):
         problem = "it gets images of Pillow, which has no colours of 16 bits"
         remedy = "give one of our crops, or call it in a function of a record and a seed: transform="
         raise UsageError("image_transform", problem, remedy)
-    got, remedy = None, "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
+
+
+class _Obstacle(NamedTuple):
+    """What `decode` cannot be combined with, and how to do without."""
+
+    got: str
+    remedy: str
+
+
+def _obstacle(transform: ViewTransform[Any] | None, dtype: np.dtype, collate_fn: Any) -> _Obstacle | None:
+    """The first reason why images are not those of a GPU. `transform`: None for one that is not ours alone."""
+    remedy = "call functions of yours with the batch on the GPU (docs/gpu-decoding.md)"
     if collate_fn is not None:
-        got = "a collate_fn, which gets decoded images"
-    elif not (ours and isinstance(transform, ViewTransform)):
-        got = "a transform of yours, which gets decoded images"
-        remedy = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
-    elif transform.image.shrink is None:
-        got, remedy = "antialias=False", "leave it out: the GPU resizes with antialiasing"
-    elif dtype == np.uint16 or transform.image.crop.channels == 1 or transform.image.crop.several:
-        got, remedy = "images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits"
-    if got and decode != "cpu":
-        raise UsageError("decode", f"got {decode!r} and {got}", remedy)
-    return dtype
+        return _Obstacle("a collate_fn, which gets decoded images", remedy)
+    if transform is None:
+        ours = f"give image_size=, or our crop, detection or segmentation, and {remedy}"
+        return _Obstacle("a transform of yours, which gets decoded images", ours)
+    if transform.image.shrink is None:
+        return _Obstacle("antialias=False", "leave it out: the GPU resizes with antialiasing")
+    if dtype == np.uint16 or transform.image.crop.channels == 1 or transform.image.crop.several:
+        return _Obstacle("images of 16 bits, channels=1 or views", "leave decode out: the GPU makes RGB of 8 bits")
+    return None
 
 
-def _check_size(order: IndexedOrder, transform: Transform, decode: Decode) -> None:
+def _augmented(transform: Any) -> _Obstacle | None:
+    """Augmentations, which the GPU does not carry out; None without any."""
+    if not any(part.augment for part in transform.image.crop.parts):
+        return None
+    return _Obstacle("augment", "leave decode out: the CPU carries augmentations out where it decodes")
+
+
+def _check_size(order: IndexedOrder, transform: Transform, decode: Decode, dtype: np.dtype) -> None:
     """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become."""
     if isinstance(transform, ViewTransform) and isinstance(transform.image, GeometricTransform):
-        check_size(order, transform.image.crop)
+        check_crop(order, transform.image.crop, dtype)
     if isinstance(order, ShapeOrder):
         shown = "and order=Global(shapes=...), which gives each batch its own size"
         if isinstance(transform, ImageTransformed):

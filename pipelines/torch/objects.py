@@ -49,14 +49,14 @@ def detection(
     tensors, for the k objects in the image's window, in stored order:
 
     - boxes, float32 [k, 4], clipped to the window; an object whose box then has no area is dropped. labels, int64 [k].
-      iscrowd, int64 [k].
+      iscrowd, int64 [k]. A box that an augmentation turns is the box around what of the turned one is in the image.
     - area, float32 [k]: area of the object's region in the output of `image`, in pixels squared. If the window cuts an
-      object, its area shrinks in proportion to its box, which is an estimate. If the dataset has no areas, the area of
-      the box is used.
+      object, or an augmentation erases a part, its area shrinks in proportion to its box, which is an estimate. If the
+      dataset has no areas, the area of the box is used.
     - orig_size, int64 [2]: height and width of the stored image.
     - image_id, int64 []: the id in `image/source_id`, as COCO's evaluation needs it.
-    - scale, offset, unless the image's transform flips: float32 [2] each, x and y, which map pixel coordinates back to
-      the stored image; see `boxes_to_source` and `masks_to_source`.
+    - scale, offset, unless the image's transform flips or moves pixels by an augmentation: float32 [2] each, x and y,
+      which map pixel coordinates back to the stored image; see `boxes_to_source` and `masks_to_source`.
     - masks, keypoints, if requested.
 
     An image without objects has tensors of length 0.
@@ -67,14 +67,16 @@ def detection(
         boxes: "xyxy", "yxyx", "xywh", "center_xywh" and "center_yxhw" in pixels of the output of `image`; "rel_xyxy",
             "rel_yxyx", "rel_xywh" and "rel_center_xywh" as fractions of it. "xyxyxyxy" gives rotated boxes, float32
             [k, 8]: x and y of four corners, in pixels, which may be outside of the window.
-        min_visible: the fraction of an object's box, 0..1, that must be inside the window; else the object is dropped,
-            with its label, mask, keypoints, crowd flag and area.
+        min_visible: the fraction of an object's box, 0..1, that must be inside the window, and after augmentations
+            inside the image and not erased; else the object is dropped, with its label, mask, keypoints, crowd flag
+            and area.
         label_offset: added to the labels, 0 or more: 1 for torchvision's R-CNNs, which use 0 as the background.
         crowd: treatment of objects that stand for a group: "keep" treats them like any other object, with iscrowd 1;
             "drop" leaves them out, for training detectors that cannot ignore them.
         masks: adds masks, uint8 [k, height, width], 1 inside of the object, else 0.
         keypoints: adds keypoints, float32 [k, K, 3]: x and y, in pixels, and visibility. All three are 0 for points
-            that are missing or outside of the window. Flipping swaps left and right keypoints, as the dataset defines.
+            that are missing, erased or outside of the window. Flipping swaps left and right keypoints, as the dataset
+            defines; so do augmentations that mirror.
         tv: whether boxes are a `tv_tensors.BoundingBoxes` and masks a `tv_tensors.Mask` of torchvision, for its
             transforms.
 
@@ -109,13 +111,14 @@ def segmentation(image: Windowed, *, void: Natural | None = None, dtype: torch.d
 
     Args:
         image: `random_resized_crop(size)`, `resize_center_crop(size)` or `letterbox(size)`, of this package.
-            The padding of a letterbox is void.
+            The padding of a letterbox is void, and so are pixels that an augmentation erases or takes from outside of
+            the image. Without a void value, erased pixels keep their class.
         void: the value of pixels without a class. None: the dataset's void value.
         dtype: dtype of the masks. `torch.uint8` takes an eighth of the memory, if no value exceeds 255.
 
     Raises:
         UsageError: for values out of range; and when a loader is made, if the dataset has no segmentation masks, or if
-            a letterbox needs a void value that the dataset does not have.
+            a letterbox or an augmentation needs a void value that the dataset does not have.
 
     Example:
         loader = torch_loader(data["train"], batch_size=8, transform=segmentation(random_resized_crop(512)))
@@ -147,7 +150,7 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
     @checked
     def bind(self, schema: Schema) -> tuple[list[str], "Detection"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        mirrors, optional = self.image.crop.mirrors, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
+        mirrors, optional = self.image.crop.swaps_sides, (SOURCE_ID, OBJECT_AREA, IS_CROWD)
         keys, meaning = object_keys(
             schema, *optional, form=self.boxes, masks=self.masks, keypoints=self.keypoints, mirrors=mirrors
         )
@@ -171,7 +174,7 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
         target["orig_size"] = torch.tensor(view.size)
         if (number := record.get(SOURCE_ID, b"")).isdigit():
             target["image_id"] = torch.tensor(int(number))
-        if not self.image.crop.mirrors:
+        if self.image.crop.goes_back:
             target["scale"], target["offset"] = map(torch.from_numpy, to_source(view))
         return image, self._for_torchvision(target, view) if self.tv else target
 
@@ -195,12 +198,12 @@ class Segmentation(ViewTransform[tuple[torch.Tensor, torch.Tensor]]):
     @checked
     def bind(self, schema: Schema) -> tuple[list[str], "Segmentation"]:
         """See `SchemaTransform`. Raises UsageError if the dataset lacks something it needs."""
-        keys, void = raster_keys(schema, self.void, letterboxes=self.image.crop.letterboxes)
+        keys, void = raster_keys(schema, self.void, self.image.crop)
         return keys, replace(self, void=void)
 
     def follow(self, record: Mapping[str, Any], image: torch.Tensor, view: View) -> tuple[torch.Tensor, torch.Tensor]:
         """The image, and the record's raster as the view shows it."""
-        raster = see_raster(decoded_mask(record[RASTER], view), view, self.void or 0)
+        raster = see_raster(decoded_mask(record[RASTER], view), view, self.void)
         return image, torch.from_numpy(raster.astype(np.int64)).to(self.dtype)
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 import numpy as np
 
 from shardfeed.declared import Fraction, Range, checked
-from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.augment import colors
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
-from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits, composed
+from shardfeed.pipelines.augment.edits import Edit, Edits, composed
+from shardfeed.pipelines.augment.ranges import Span, around, within
 
 Factor = Annotated[float, Range(0)]
 Strength = Factor | tuple[Factor, Factor]
@@ -44,43 +44,31 @@ def color_jitter(
         batches = array_batches(data["train"], batch_size=256, image_size=224, augment=augment)
     """
     return ColorJitter(
-        _span("brightness", brightness, 1.0, 0.0),
-        _span("contrast", contrast, 1.0, 0.0),
-        _span("saturation", saturation, 1.0, 0.0),
-        _span("hue", hue, 0.0, -0.5),
+        around("brightness", brightness, 1.0, 0.0),
+        around("contrast", contrast, 1.0, 0.0),
+        around("saturation", saturation, 1.0, 0.0),
+        around("hue", hue),
         p,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ColorJitter(Augmentation):
-    """What `color_jitter` returns: factors and turns are drawn uniformly within (least, most)."""
+    """An augmentation as `color_jitter` makes it: factors and turns are drawn uniformly within (least, most)."""
 
-    brightness: tuple[float, float]
-    contrast: tuple[float, float]
-    saturation: tuple[float, float]
-    hue: tuple[float, float]
+    brightness: Span
+    contrast: Span
+    saturation: Span
+    hue: Span
     p: float
 
     def edits(self, draws: Draws) -> Edits:
         numbers = draws.uniform(9)  # a coin, four values, four places in the order
-        least, most = np.array([self.brightness, self.contrast, self.saturation, self.hue]).T
-        values = least + (most - least) * numbers[:, 1:5]
-        changes = np.stack([change(column) for change, column in zip(_CHANGES, values.T, strict=True)], 1)
+        spans = (self.brightness, self.contrast, self.saturation, self.hue)
+        drawn = zip(_CHANGES, spans, numbers[:, 1:5].T, strict=True)
+        changes = np.stack([change(within(span, column)) for change, span, column in drawn], 1)
         order, rows = numbers[:, 5:9].argsort(1), np.arange(len(draws))
         whole = changes[rows, order[:, 0]]
         for place in range(1, len(_CHANGES)):
             whole = composed(whole, changes[rows, order[:, place]])
-        kinds = np.full((len(draws), 1), Edit.MATRIX, np.int32)
-        return Edits(kinds, whole.reshape(-1, 1, NUMBERS)).where(numbers[:, 0] < self.p)
-
-
-def _span(place: str, value: float | tuple[float, float], centre: float, floor: float) -> tuple[float, float]:
-    """(least, most) of a value around the centre. Raises UsageError if that is empty, or if a number is negative."""
-    if isinstance(value, tuple):
-        if value[0] > value[1]:
-            raise UsageError(place, f"got {shown(value)}, expected (least, most)", "swap the two")
-        return value
-    if value < 0:
-        raise UsageError(place, f"got {shown(value)}, expected 0 or more", "give (least, most) for a range")
-    return max(floor, centre - value), centre + value
+        return Edits.each(Edit.MATRIX, whole).where(numbers[:, 0] < self.p)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shardfeed.declared import Fraction, Range, checked
-from shardfeed.errors import UsageError, shown
+from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
 from shardfeed.pipelines.augment.edits import Edit, Edits
+from shardfeed.pipelines.augment.ranges import Span, ordered, within
 
 Sigma = Annotated[float, Range(0.01, 100)]
 
@@ -32,22 +33,20 @@ def gaussian_blur(
     """
     if kernel_size % 2 == 0:
         raise UsageError("kernel_size", f"got {kernel_size}, expected an odd number", f"give {kernel_size + 1}")
-    least, most = sigma if isinstance(sigma, tuple) else (sigma, sigma)
-    if least > most:
-        raise UsageError("sigma", f"got {shown(sigma)}, expected (least, most)", "swap the two")
-    return GaussianBlur(kernel_size, (least, most), p)
+    span = sigma if isinstance(sigma, tuple) else (sigma, sigma)
+    return GaussianBlur(kernel_size, ordered("sigma", span), p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianBlur(Augmentation):
-    """What `gaussian_blur` returns."""
+    """An augmentation as `gaussian_blur` makes it."""
 
     kernel_size: int
-    sigma: tuple[float, float]
+    sigma: Span
     p: float
 
     def edits(self, draws: Draws) -> Edits:
         coin, number = draws.uniform(2).T
-        least, most = self.sigma
-        sigma = least + (most - least) * number
-        return Edits.of(Edit.BLUR, sigma, self.kernel_size // 2, count=len(draws)).where(coin < self.p)
+        return Edits.of(Edit.BLUR, within(self.sigma, number), self.kernel_size // 2, count=len(draws)).where(
+            coin < self.p
+        )

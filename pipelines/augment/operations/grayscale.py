@@ -7,7 +7,7 @@ import numpy as np
 from shardfeed.declared import Fraction, checked
 from shardfeed.pipelines.augment import colors
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
-from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits
+from shardfeed.pipelines.augment.edits import Edit, Edits
 
 
 @checked
@@ -27,13 +27,11 @@ def grayscale(p: Fraction = 0.1) -> "Grayscale":
     return Grayscale(p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grayscale(Augmentation):
-    """What `grayscale` returns."""
+    """An augmentation as `grayscale` makes it."""
 
     p: float
 
     def edits(self, draws: Draws) -> Edits:
-        count = len(draws)
-        gray = colors.saturation(np.zeros(count)).reshape(count, 1, NUMBERS)
-        return Edits(np.full((count, 1), Edit.MATRIX, np.int32), gray).where(draws.uniform(1)[:, 0] < self.p)
+        return Edits.each(Edit.MATRIX, colors.saturation(np.zeros(len(draws)))).where(draws.coin(self.p))

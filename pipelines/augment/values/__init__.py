@@ -1,1 +1,1 @@
-"""What each kind of edit does to the pixels of an image: NumPy's, the reference of the others."""
+"""The pixels of an image after each kind of edit, by NumPy: the reference of the other ways."""

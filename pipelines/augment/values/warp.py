@@ -3,6 +3,9 @@
 import numpy as np
 
 _BITS = 7  # of the fraction of a place, for bilinear interpolation
+# From pixels counted from the corner of the first one to pixels counted from its centre, and back.
+_TO_CENTRE = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]])
+_TO_CORNER = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -19,6 +22,41 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         for column, wide in ((left, (1 << _BITS) - right), (left + 1, right)):
             total += (tall * wide)[..., None] * _taken(image, row, column, fill)
     return ((total + (1 << (2 * _BITS - 1))) >> (2 * _BITS)).astype(image.dtype)
+
+
+def moved(pixels: np.ndarray, numbers: np.ndarray, outside: int | None) -> np.ndarray:
+    """A mask or raster, [height, width], as `edited` moves the image: the nearest values, `outside` (or 0) beyond."""
+    columns, rows = places(numbers[:9].reshape(3, 3), *pixels.shape)
+    beyond = np.array([outside or 0])
+    return _taken(pixels[..., None], np.floor(rows + 0.5), np.floor(columns + 0.5), beyond)[..., 0].astype(pixels.dtype)
+
+
+def nearest(numbers: np.ndarray, outside: int) -> np.ndarray:
+    """The numbers of the same move of a raster of bytes with one channel: nearest pixels, and `outside` beyond."""
+    made = numbers.copy()
+    made[9], made[10:13] = 0, outside
+    return made
+
+
+def forward(numbers: np.ndarray, target: tuple[int, int]) -> np.ndarray:
+    """The homography from a place (x, y, 1) of the old image to one of the new, float64 [3, 3].
+
+    Places are in pixels from the image's corner, as boxes have them: the centre of the first pixel is (0.5, 0.5).
+    `target`: (height, width). All places are far outside if the homography has no inverse.
+
+    What has a scale, the third number, of 0 or less is behind the horizon. If that crosses the image, as with
+    `perspective` of more than 2/3, where four corners may make an arrowhead, the side that is not mirrored is in front.
+    """
+    try:
+        inverse = np.linalg.inv(numbers[:9].reshape(3, 3))
+    except np.linalg.LinAlgError:
+        return np.array([[0, 0, -(2.0**20)], [0, 0, -(2.0**20)], [0, 0, 1]])
+    from_corner = _TO_CORNER @ inverse @ _TO_CENTRE
+    (height, width), (a, b, c) = target, from_corner[2]
+    scales = c, c + a * width, c + b * height, c + a * width + b * height
+    is_crossed = min(scales) < 0 < max(scales)
+    in_front = np.linalg.det(from_corner) if is_crossed else c
+    return -from_corner if in_front < 0 else from_corner
 
 
 def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

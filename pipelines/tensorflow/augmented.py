@@ -1,0 +1,82 @@
+"""Augmentations in a graph: NumPy's own code, called by TensorFlow, so that results equal those of other frameworks.
+
+Only augmented images come here. Moves are float64 [n, 25], as `places.packed` makes them of `geometry.View.moves`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.pipelines import geometry
+from shardfeed.pipelines.augment import places
+from shardfeed.pipelines.augment.edits import NUMBERS
+from shardfeed.pipelines.augment.host import edit_image
+from shardfeed.pipelines.geometry import Crop, SeenBoxes
+
+MOVE_NUMBERS = 1 + NUMBERS  # of a move in one row: its kind, and the numbers of the edit
+
+
+def edited(image: tf.Tensor, seed: tf.Tensor, crop: Crop) -> tuple[tf.Tensor, tf.Tensor]:
+    """An image after the crop's augmentations, drawn by a sample's seed, int64 [2]; and its moves."""
+
+    def edit(image: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        edits = crop.edits(seed[None])
+        assert edits is not None
+        made = image.copy()
+        edit_image(made, edits, 0)
+        return made, places.packed(edits.moves(0))
+
+    made, moves = tf.numpy_function(edit, [image, seed], [image.dtype, tf.float64], stateful=False)
+    return tf.ensure_shape(made, image.shape), tf.ensure_shape(moves, [None, MOVE_NUMBERS])
+
+
+def boxes_after_moves(seen: Sequence[Any], moves: tf.Tensor, target: Any, min_visible: float) -> Sequence[tf.Tensor]:
+    """`geometry.boxes_after_moves` of the boxes, `kept` and `visible` of a crop: also the boxes' growth."""
+
+    def follow(boxes: Any, kept: Any, visible: Any, moves: np.ndarray, target: np.ndarray) -> tuple[Any, ...]:
+        crop = SeenBoxes(boxes, kept, visible)
+        return tuple(geometry.boxes_after_moves(crop, places.unpacked(moves), _size(target), min_visible))
+
+    types = [tf.float32, tf.int64, tf.float32, tf.float64]
+    given = [*seen, moves, tf.stack(target)]
+    made = tf.numpy_function(follow, given, types, stateful=False)
+    shapes = ([None, 4], [None], [None], [None])
+    return [tf.ensure_shape(values, shape) for values, shape in zip(made, shapes, strict=True)]
+
+
+def finished_points(
+    points: tf.Tensor,
+    inside: tf.Tensor,
+    visibility: tf.Tensor | None,
+    mirrored: tf.Tensor | None,
+    moves: tf.Tensor,
+    target: Any,
+    flip: Sequence[int],
+) -> tf.Tensor:
+    """`geometry.finished_points`."""
+
+    def finish(points: Any, inside: Any, mirrored: Any, moves: Any, target: Any, *visibility: Any) -> np.ndarray:
+        shown = visibility[0] if visibility else None
+        return geometry.finished_points(
+            points, inside, shown, bool(mirrored), places.unpacked(moves), _size(target), flip
+        )
+
+    mirrored = tf.constant(False) if mirrored is None else mirrored
+    given = [points, inside, mirrored, moves, tf.stack(target), *([] if visibility is None else [visibility])]
+    made = tf.numpy_function(finish, given, tf.float32, stateful=False)
+    return tf.ensure_shape(made, [*points.shape[:2], 2 if visibility is None else 3])
+
+
+def move_raster(pixels: tf.Tensor, moves: tf.Tensor, outside: int | None) -> tf.Tensor:
+    """`places.move_raster`."""
+
+    def move(pixels: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        return places.move_raster(pixels, places.unpacked(moves), outside)
+
+    return tf.ensure_shape(tf.numpy_function(move, [pixels, moves], pixels.dtype, stateful=False), pixels.shape)
+
+
+def _size(target: np.ndarray) -> tuple[int, int]:
+    return int(target[0]), int(target[1])
