@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import in_turn
@@ -64,15 +65,9 @@ def print_edits() -> None:
     for name, (kind, numbers) in EDITS.items():
         kinds, values = np.array([kind], np.int32), np.zeros((1, NUMBERS))
         values[0, : len(numbers)] = numbers
-        cells = (
-            [
-                microseconds(lambda plain=plain: edit_compiled(loaded, image, kinds, values, plain=plain))
-                for plain in (False, True)
-            ]
-            if loaded
-            else []
-        )
-        cells.append(microseconds(lambda: edited(image, kinds, values), 5))
+        ways = [partial(edit_compiled, loaded, image, kinds, values, plain=plain) for plain in (False, True)]
+        cells = [microseconds(way) for way in ways] if loaded else []
+        cells.append(microseconds(partial(edited, image, kinds, values), 5))
         print(f"| {name} | {' | '.join(f'{cell:,.0f}' for cell in cells)} |")
 
 

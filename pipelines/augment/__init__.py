@@ -10,6 +10,7 @@
     rand_augment, trivial_augment_wide,         policies
     auto_augment
     random_apply, one_of                        lists of others
+    recipes                                     what people train with, as lists
     mixup, cutmix                               of a batch: for `batch_transform=`
     Augmentation                                the role of all of them
 
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from shardfeed.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from shardfeed.pipelines import recipes as recipes
     from shardfeed.pipelines.augment.augmentation import Augmentation as Augmentation
     from shardfeed.pipelines.augment.mixing.cutmix import cutmix as cutmix
     from shardfeed.pipelines.augment.mixing.mixup import mixup as mixup

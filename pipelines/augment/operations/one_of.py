@@ -61,8 +61,8 @@ def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class OneOf(Augmentation):
-    """Made by `one_of`."""
+class Alternatives(Augmentation, name="one_of"):
+    """An augmentation as `one_of` makes it."""
 
     transforms: tuple[Augmentation, ...]
     weights: tuple[float, ...]
