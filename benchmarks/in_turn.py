@@ -101,7 +101,9 @@ def begun(what: str, folder: Path, number: int) -> Running:
     environment = {key: value for key, value in pairs if key.isupper()}
     file = folder / str(number)
     file.write_bytes(bytes(8))
-    command = [os.path.abspath(python), "-c", LOOP, os.path.abspath(data), str(file), json.dumps(given)]
+    # Options of another library's loop name it: `contender=torchvision:recipe=simclr`, of an image folder.
+    loop = [str(Path(__file__).with_name("augment_contenders.py"))] if "contender" in given else ["-c", LOOP]
+    command = [os.path.abspath(python), *loop, os.path.abspath(data), str(file), json.dumps(given)]
     # Not from here: a checkout in the current folder would be imported in place of the Python's own.
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | environment
     start = time.perf_counter()
