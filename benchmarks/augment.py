@@ -1,4 +1,4 @@
-"""What augmentations cost: `benchmarks/augment.py PHOTOS FOLDER`.
+"""Costs of augmentations: `benchmarks/augment.py PHOTOS FOLDER`.
 
 PHOTOS is an image folder of JPEGs (photos.py draws one). FOLDER holds the dataset, which is made if it is missing.
 
