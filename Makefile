@@ -58,13 +58,13 @@ test-long: $(TEST)
 
 test-all: test test-long kernel
 
-# The kernel for GPUs by Triton's interpreter, against PyTorch's own resize: five minutes of a core, in an environment of
+# The kernels for GPUs by Triton's interpreter, against PyTorch's own resize and NumPy: six minutes of a core, in an environment of
 # its own (2 GB).
 KERNEL := .venv-kernel
 kernel:
 	$(PYTHON) -m venv $(KERNEL)
 	$(KERNEL)/bin/python -m pip install --quiet --disable-pip-version-check . torch==2.13.0 triton pytest pytest-timeout hypothesis
-	TRITON_INTERPRET=1 $(KERNEL)/bin/pytest -q -m "" tests/pipelines/torch/test_resize_kernel.py
+	TRITON_INTERPRET=1 $(KERNEL)/bin/pytest -q -m "" tests/pipelines/torch/test_resize_kernel.py tests/pipelines/torch/test_edit_kernel.py
 
 # The long sweeps of docs/reliability.md, an hour in two processes. SHARDFEED_SEED=n repeats one.
 TORTURE := benchmarks/results/torture.jsonl

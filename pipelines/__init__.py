@@ -3,6 +3,7 @@
     train_batches, eval_batches, predict_batches, make_batches  tf.data for Keras and for your own loops
     array_batches, eval_array_batches           NumPy arrays, for JAX and others; TrainingArrays, ArrayBatches, Ranks
     crop                                                        several views of an image, decoded once
+    augment                                                     augmentations of images and batches, and recipes of them
     keras_batches                                               the same for Keras on any backend
     distribute, distribute_eval, Feed, EvalFeed                 the same for tf.distribute
     Backup, Position                                            resuming a training run
@@ -65,4 +66,4 @@ if TYPE_CHECKING:
     from shardfeed.pipelines.tensorflow.prefetched import as_dataset as as_dataset
     from shardfeed.pipelines.waits import WaitRecorder as WaitRecorder
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, packages=("prefetch", "recipes", "torch"))
+__all__, __getattr__, __dir__ = lazy_names(__name__, packages=("augment", "prefetch", "recipes", "torch"))

@@ -11,6 +11,7 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.declared import Range, check
 from shardfeed.errors import UsageError, escape, shown
 from shardfeed.pipelines.augment.augmentation import Augmentation
+from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
@@ -72,7 +73,7 @@ def check_augment(name: str, augment: Any) -> None:
 
 
 def _augment_remedy(augment: Any) -> str:
-    """What to type in place of something that is no list of augmentations."""
+    """Say what to type in place of something that is no list of augmentations."""
     each = augment if isinstance(augment, list | tuple) else [augment]
     if any(isinstance(value, Crop) for value in each):
         return "give crops as views="
@@ -131,6 +132,13 @@ def check_transforms(transform: Any, batch_transform: Any) -> None:
         if given is not None and not (callable(given) and takes(given, 2)):
             problem = f"got {shown(given)}, expected a function of two arguments"
             raise UsageError(place, problem, f"{place}({what}, seed)")
+
+
+def bound_batch_transform(batch_transform: Any, schema: Schema, label: str | None) -> Any:
+    """The function for batches of (images, labels), which knows the classes of `label` if it mixes them."""
+    if not isinstance(batch_transform, Mixing):
+        return batch_transform
+    return batch_transform.for_labels(schema, label)
 
 
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
+from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import (
     WHOLE,
     Augment,
@@ -19,9 +20,11 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
+    bound_batch_transform,
     check_crop,
     check_image_feature,
     check_shared_batch,
+    check_transforms,
     images_and_labels,
     tag_count,
     views_crop,
@@ -38,7 +41,7 @@ from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progres
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, RanksLike, even_cuts, ranks_of_environment, ranks_of_jax
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, batch_seed
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
@@ -46,6 +49,8 @@ from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 _CROP_FRACTION = 0.875
 _READY = 2  # batches that wait for their use
 TargetName = Literal["boxes", "masks", "keypoints", "raster"]
+
+ArrayTransform = Callable[[Any, SampleSeed], Any]  # from a batch and its seed to another batch
 
 _LISTS = {"boxes", "labels", "area", "iscrowd", "masks", "keypoints"}  # one array per image, of any length
 
@@ -68,6 +73,7 @@ def array_batches(
     label: str | None = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
+    batch_transform: ArrayTransform | None = None,
     start_step: Step | None = None,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
@@ -109,6 +115,10 @@ def array_batches(
             width] too, "keypoints" keypoints float32 [k, K, 3] too. With a letterbox, or in an evaluation, scale and
             offset, float32 [b, 2], are for `boxes_to_source`, unless an augmentation moves pixels. "raster" adds
             raster, int32 [b, height, width].
+        batch_transform: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of a batch and its seed
+            that returns a new batch, and may change the arrays of the batch. It is called in threads, of two batches at
+            once. The seed, an int from 0 to 2^63 - 1 for any generator, depends on the epoch and the batch's first
+            sample. None: no change.
         start_step: None: each iteration is one epoch. A number: an endless iteration over all epochs, which starts at
             this step, counted from the start of epoch 0.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises if there are too many; each damaged
@@ -139,7 +149,10 @@ def array_batches(
         shaped |= {"letterbox": letterbox, "channels": channels == 1, "targets": targets}
         crop = views_crop(views, augment, **shaped)
     chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
+    check_transforms(None, batch_transform)
     samples, parts = _parts(samples, crop, label, features, targets)
+    if parts.are_pairs:
+        batch_transform = bound_batch_transform(batch_transform, samples.schema, label)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
@@ -147,7 +160,7 @@ def array_batches(
     check_crop(chosen, crop, pixel_dtype(samples))
     arranged = read_ahead_in_order(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
-    return TrainingArrays(arranged, chosen, crop, parts, **options)
+    return TrainingArrays(arranged, chosen, crop, parts, batch_transform=batch_transform, **options)
 
 
 def _training_crop(
@@ -273,6 +286,7 @@ class ArrayBatches(Iterable[Any]):
         damaged: Skip | None,
         workers: int | None,
         process: Ranks,
+        batch_transform: ArrayTransform | None = None,
     ) -> None:
         threads = max(1, cpu_budget() // process.ranks_on_this_machine) if workers is None else workers
         empty = not self._fill and process.ranks == 1
@@ -280,6 +294,7 @@ class ArrayBatches(Iterable[Any]):
         self._read = DrawnReader(samples, order, fill=self._fill, may_be_empty=empty)
         self._note = None if damaged is None else damaged.note
         self._samples, self._parts, self._process = samples, parts, process
+        self._transform = batch_transform
         # The memory is for all iterations: each would take some of its own.
         options: Any = {"threads": threads, "allocate": ReusedMemory(), "dtype": pixel_dtype(samples)}
         self._make_maker = partial(BatchMaker[Any], samples, crop, parts.needed, parts.finish, **options)
@@ -328,11 +343,18 @@ class ArrayBatches(Iterable[Any]):
         maker = self._make_maker()
         if steps:
             begin_reading(self._samples, chunk_of(self.order, steps[0]))
-        drawn, read, note, collate = self._drawn, self._read, self._note, self._parts.collate
+        drawn, read, note = self._drawn, self._read, self._note
+        collate, transform = self._parts.collate, self._transform
 
         def make(step: int) -> Any:
             records = read(*drawn(step), note)
-            return collate(*maker(records)) if records.payloads else None
+            if not records.payloads:
+                return None
+            batch = collate(*maker(records))
+            if transform is None:
+                return batch
+            with noted(transform, "batch_transform", lambda: f"the batch of step {step}"):
+                return transform(batch, batch_seed(records.seeds))
 
         ahead = Ahead(make, steps, maker.close, _READY, in_turn=reads_in_turn(self._samples, self.order))
         self._running = weakref.ref(ahead)
@@ -460,6 +482,11 @@ class _Parts:
             more, self._void = raster_keys(schema, None, crop, place="targets")
             needed += more
         return needed
+
+    @property
+    def are_pairs(self) -> bool:
+        """Whether batches are (images, labels)."""
+        return self._label is not None
 
     def finish(self, record: dict[str, Any], _: np.ndarray, view: View) -> dict[str, Any]:
         """The parts of a record with what is `needed`."""

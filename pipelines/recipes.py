@@ -40,9 +40,9 @@ moco_v2: Recipe = (color_jitter(0.4, 0.4, 0.4, 0.1, p=0.8), grayscale(p=0.2), ga
 # solarize, and half of the small ones.
 _DINO_COLOURS: Recipe = (color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8), grayscale(p=0.2))
 dino: tuple[Crop, ...] = (
-    crop(224, area=(0.4, 1.0)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0)))),
-    crop(224, area=(0.4, 1.0)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.1), solarize(128, p=0.2))),
-    *[crop(96, area=(0.05, 0.4)).augmented((*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.5)))] * 8,
+    crop(224, area=(0.4, 1.0), augment=[*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0))]),
+    crop(224, area=(0.4, 1.0), augment=[*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.1), solarize(128, p=0.2)]),
+    *[crop(96, area=(0.05, 0.4), augment=[*_DINO_COLOURS, gaussian_blur(23, (0.1, 2.0), p=0.5)])] * 8,
 )
 
 # Detection, before or after the crop. Source: torchvision's references/detection (`--data-augmentation ssd`), after Liu

@@ -21,6 +21,7 @@ ASPECT_RATIO = (3 / 4, 4 / 3)  # by default: its width over its height
 ATTEMPTS = 10  # to draw a window that fits into the image
 # Added to the seed, so that a caller's random op with the same seed gets different numbers than the crop.
 OWN_KEY = 0x5EED0FC209
+BATCH_KEY = 0xBA7C4  # added to a sample's seed for that of its batch
 _PLACE = 2 * ATTEMPTS  # index of the numbers for the window's position, followed by the coin flip
 _BLOCKS = 6  # of four numbers each
 UNIFORMS = 4 * _BLOCKS
@@ -65,6 +66,12 @@ def sample_seeds(seeds: np.ndarray, shape: tuple[int, int] | None = None) -> lis
         seed.uniform, seed.pair, seed.shape = uniform, pair, shape
         made.append(seed)
     return made
+
+
+def batch_seed(seeds: np.ndarray) -> SampleSeed:
+    """The seed of a batch, from those of its samples, int64 [k, 2]: that of its first sample, with a key of its own."""
+    with np.errstate(over="ignore"):
+        return sample_seeds(seeds[:1] + np.int64(BATCH_KEY))[0]
 
 
 def view_seeds(seeds: np.ndarray, view: int) -> np.ndarray:

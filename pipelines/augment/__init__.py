@@ -11,6 +11,7 @@
     auto_augment
     random_apply, one_of                        lists of others
     recipes                                     what people train with, as lists
+    mixup, cutmix                               of a batch: for `batch_transform=`
     Augmentation                                the role of all of them
 
 Names, parameters and defaults are torchvision's; the docstrings say where results differ.
@@ -23,6 +24,8 @@ from shardfeed.lazy import lazy_names
 if TYPE_CHECKING:
     from shardfeed.pipelines import recipes as recipes
     from shardfeed.pipelines.augment.augmentation import Augmentation as Augmentation
+    from shardfeed.pipelines.augment.mixing.cutmix import cutmix as cutmix
+    from shardfeed.pipelines.augment.mixing.mixup import mixup as mixup
     from shardfeed.pipelines.augment.operations.affine import affine as affine
     from shardfeed.pipelines.augment.operations.auto_augment import auto_augment as auto_augment
     from shardfeed.pipelines.augment.operations.autocontrast import autocontrast as autocontrast

@@ -48,12 +48,12 @@ class Draws:
         """Whether the first of the numbers is below `p`, 0..1: bool [k]."""
         return self.uniform(1)[:, 0] < p
 
-    def places(self, count: int) -> "list[Draws]":
-        """The draws of each of `count` augmentations in a list within this one.
+    def places(self, count: int, first: int = 0) -> "list[Draws]":
+        """The draws of each of `count` augmentations in a list within this one, from the place `first` on.
 
         Their first numbers are drawn in one go, as a call of NumPy costs more than its numbers do.
         """
-        keys = hashed(self.key, np.arange(count))
+        keys = hashed(self.key, np.arange(first, first + count))
         numbers = uniform_numbers(self.seeds, keys, _BLOCKS)
         return [replace(self, key=key, first=first) for key, first in zip(keys.tolist(), numbers, strict=True)]
 
@@ -118,12 +118,15 @@ def joined_effect(augment: Sequence[Augmentation]) -> Effect:
     return reduce(or_, (each.effect | joined_effect(each.parts) for each in augment), Effect.NONE)
 
 
-def edits_of_each(augment: Sequence[Augmentation], draws: Draws) -> list[Edits]:
-    """The edits of each augmentation of a list, by its own draws."""
-    return [each.edits(its) for each, its in zip(augment, draws.places(len(augment)), strict=True)]
+def edits_of_each(augment: Sequence[Augmentation], draws: Draws, first: int = 0) -> list[Edits]:
+    """The edits of each augmentation of a list, by its own draws. `first`: as in `drawn_edits`."""
+    return [each.edits(its) for each, its in zip(augment, draws.places(len(augment), first), strict=True)]
 
 
-def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int]) -> Edits:
-    """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width)."""
-    parts = edits_of_each(augment, Draws(seeds, target))
+def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int], first: int = 0) -> Edits:
+    """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width).
+
+    `first`: number of augmentations that came before these elsewhere, and drew from the same seeds.
+    """
+    parts = edits_of_each(augment, Draws(seeds, target), first)
     return Edits.joined(parts, len(seeds)).fused()

@@ -30,8 +30,8 @@ def around(place: str, value: float | Span, centre: float = 0.0, floor: float | 
         return ordered(place, value)
     if value < 0:
         raise UsageError(place, f"got {shown(value)}, expected 0 or more", "give (least, most) for a range")
-    least = centre - value
-    return least if floor is None else max(floor, least), centre + value
+    least, most = round(centre - value, 12), round(centre + value, 12)  # 1 - 0.8 is to print as 0.2
+    return least if floor is None else max(floor, least), most
 
 
 def within(span: Span, numbers: np.ndarray) -> np.ndarray:

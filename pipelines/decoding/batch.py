@@ -103,7 +103,7 @@ class BatchDecoder:
                 views[at], others[at] = view, other
             self._edit(images[number], edits[number], rest)
         if edits[0] is not None:
-            views = _with_moves(views, edits[0])
+            views = with_moves(views, edits[0])
         return Batch(images if self._crop.several else images[0], views, others)
 
     def _room(self, count: int) -> list[np.ndarray]:
@@ -208,7 +208,7 @@ class BatchDecoder:
         return record, others
 
 
-def _with_moves(views: list[View], edits: Edits) -> list[View]:
+def with_moves(views: list[View], edits: Edits) -> list[View]:
     """The views of images after their edits."""
     moved = np.flatnonzero(np.isin(edits.kinds, MOVES).any(1)).tolist()
     for row in moved:

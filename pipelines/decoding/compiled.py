@@ -101,7 +101,8 @@ class CompiledImages:
         count, target = len(self._payloads), self._crop.target
         ends, places = np.empty(count, np.int64), np.empty((count, 11), np.int32)
         places[:, 4:6] = self._windows[:, 2:]
-        places[:, 6:10] = [view.content for view in self.views()] if self._crop.letterboxes else (0, 0, *target)
+        contents = [tuple(view.content) for view in self.views()]  # with padding, if it is a letterbox
+        places[:, 6:10] = np.array(contents, np.int32) if self._crop.letterboxes else (0, 0, *target)
         places[:, 10] = self._mirrored
         pixels = 3 * math.prod(target)
         size = int(np.where(self._records["known"] != 0, self._records["image_size"], pixels).sum())

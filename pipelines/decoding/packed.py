@@ -16,7 +16,8 @@ from shardfeed.errors import IntegrityError
 from shardfeed.formats.jpeg_markers import SIGNATURE
 from shardfeed.formats.jpeg_restarts import Header, header_of
 from shardfeed.native import is_whole
-from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode
+from shardfeed.pipelines.augment.edits import Edits
+from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode, with_moves
 from shardfeed.pipelines.decoding.pixels import PartialJpeg, join_pieces
 from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
@@ -36,12 +37,15 @@ class Packed(NamedTuple):
     `places`: int32 [k, 11], in pixels: height and width of the image, once decoded; of a part of it, if that was cut
     out. Top, left, height and width of the window in it. The same of the content, the part of the target that the
     window fills; the rest is the crop's `fill`. And whether the content is mirrored, 0 or 1.
+
+    `edits`: what is then done to the images; None: nothing.
     """
 
     data: np.ndarray
     ends: np.ndarray
     is_jpeg: np.ndarray
     places: np.ndarray
+    edits: Edits | None = None
 
 
 class Packer(BatchDecoder):
@@ -68,6 +72,9 @@ class Packer(BatchDecoder):
         images = {at: packed.data[: packed.ends[at]][-3 * math.prod(target) :].reshape(*target, 3) for at in rest}
         for at, view, other in zip(rest, *self._one_by_one(rest, payloads, seeds, images, self._crop), strict=True):
             views[at], others[at] = view, other
+        edits = self._crop.edits(seeds)
+        if edits is not None:
+            packed, views = packed._replace(edits=edits), with_moves(views, edits)
         return Batch(packed, views, others)
 
     def _by_python(self, payloads: Sequence[bytes], seeds: np.ndarray) -> tuple[Packed, list[Any], list[bytes]]:
@@ -79,9 +86,11 @@ class Packer(BatchDecoder):
         places = np.empty((len(parts), 11), np.int32)
         for part, end, place in zip(parts, ends.tolist(), places, strict=True):
             if part is not None:
-                jpeg, (_, (top, left, *sides), _, content, mirrored), _ = part
+                jpeg, view, _ = part
+                top, left, *sides = view.window
                 data[end - len(jpeg.data) : end] = np.frombuffer(jpeg.data, np.uint8)
-                place[:] = jpeg.height, jpeg.width, top - jpeg.top, left - jpeg.left, *sides, *content, mirrored
+                place[:4] = jpeg.height, jpeg.width, top - jpeg.top, left - jpeg.left
+                place[4:] = *sides, *view.content, view.mirrored
         packed = Packed(data, ends, np.array([part is not None for part in parts], bool), places)
         return packed, [part and part[1] for part in parts], [part[2] if part else b"" for part in parts]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+import shardfeed.pipelines.tensorflow.mixing  # noqa: F401  # so that mixings know TensorFlow's tensors
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.engine import DrawnReader, Records
@@ -23,6 +24,7 @@ from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Samples, pixel_dtype, where_found
 from shardfeed.pipelines.tensorflow.decode import image_checker, tensorflow_decodes
 from shardfeed.pipelines.tensorflow.host_decoding import check_shapes, images_on_host
+from shardfeed.pipelines.windows import BATCH_KEY
 from shardfeed.processes import limit_arenas
 from shardfeed.readers.skip import Skip
 from shardfeed.readers.split import Split
@@ -62,7 +64,6 @@ Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
 BatchTransform = Callable[[Any, tf.Tensor], Any]
 
 
-_OWN_KEY = 0xBA7C4  # so that a batch draws different numbers than its first sample
 _IN_FLIGHT = 2  # samples for each thread: one is always waiting, so that no thread waits for reading
 _MOST_READ = 8  # batches of encoded images, read at once
 _SEEDED = attrgetter("seeds", "payloads")
@@ -197,7 +198,7 @@ def assemble_batches(
         batches = batched(given, sample)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.
-        batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + _OWN_KEY), parallelism)
+        batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + BATCH_KEY), parallelism)
     per_step = share.replicas // share.parts
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:

@@ -16,6 +16,7 @@ from shardfeed.pipelines.arguments import (
     Channels,
     Size,
     Views,
+    bound_batch_transform,
     check_transforms,
     images_and_labels,
     views_crop,
@@ -89,8 +90,9 @@ def train_batches(
         start_step: None: each iteration is one epoch. A number: one endless iteration over epochs 0, 1, 2..., which
             always starts at this batch, counted from the start of epoch 0. Starting late costs nothing, except for
             "stream", which draws (or with your own transform reads) up to an epoch of samples to get there.
-        batch_transform: a function of a batch and its seed that returns a new batch, for example MixUp. The seed, int64
-            [2], for `tf.random.stateless_*`, depends on the epoch and the batch's first sample. None: no change.
+        batch_transform: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of a batch and its seed
+            that returns a new batch. The seed, int64 [2], for `tf.random.stateless_*`, depends on the epoch and the
+            batch's first sample. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them, and raises when there are too many. Each
             damaged record is replaced by another sample of the same step, or with "stream" by a nearby record of its
             shard. None: the first damaged record raises.
@@ -116,7 +118,7 @@ def train_batches(
         seed=seed,
         order=order,
         start_step=start_step,
-        batch_transform=batch_transform,
+        batch_transform=bound_batch_transform(batch_transform, samples.schema, label),
         keys=keys,
         damaged=damaged,
         workers=workers,

@@ -13,6 +13,7 @@ from shardfeed.pipelines.arguments import (
     Channels,
     Size,
     Views,
+    bound_batch_transform,
     check_shared_batch,
     check_transforms,
     image_or_transform,
@@ -154,6 +155,7 @@ def distribute(
     if isinstance(chosen, StreamOrder):
         chosen = replace(chosen, parts=pipelines)
     at_once = threads(workers)
+    on_batches = batch_transform if keys is None else bound_batch_transform(batch_transform, samples.schema, label)
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -172,7 +174,7 @@ def distribute(
                 keys=keys,
                 damaged=damaged,
                 parallelism=at_once,
-                batch_transform=batch_transform,
+                batch_transform=on_batches,
             )
 
         return strategy.distribute_datasets_from_function(replica_batches)

@@ -6,6 +6,7 @@ Detectors get a `Target` for each image, and a list of them per batch, as their 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch.utils._pytree import register_pytree_node
 from torch.utils.data import default_collate
 
+import shardfeed.pipelines.torch.mixing  # noqa: F401  # so that mixings know PyTorch's tensors
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.foreign import noted
@@ -21,6 +23,7 @@ from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
 from shardfeed.pipelines.torch.samples import FetchedBatch
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, joined
 from shardfeed.pipelines.torch.workers import batch_bytes
+from shardfeed.pipelines.windows import SampleSeed
 from shardfeed.text import number
 
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
@@ -108,9 +111,9 @@ class Collate:
     def __call__(self, samples: Sequence[Any]) -> Any:
         if not isinstance(samples, FetchedBatch):
             return self._made(samples)
-        batch = None
+        batch = samples.made
         try:
-            if samples and not samples.error:
+            if batch is None and samples and not samples.error:
                 if self.check_room is not None:
                     SHARED_IMAGES.kept = self.check_room(batch_bytes(samples))
                     self.check_room = None
@@ -186,6 +189,20 @@ class Collate:
         if all(tensor.ndim == 3 and tensor.permute(1, 2, 0).is_contiguous() for tensor in tensors):
             return default_collate([tensor.permute(1, 2, 0) for tensor in tensors]).permute(0, 3, 1, 2)
         return default_collate(list(tensors))  # which stacks in a worker directly into shared memory
+
+
+@dataclass(frozen=True)
+class TransformedBatches:
+    """Makes batches of samples by `collate`, and then by `batch_transform`, a function of a batch and its seed."""
+
+    collate: Collate
+    batch_transform: Callable[[Any, SampleSeed], Any]
+
+    def __call__(self, samples: Sequence[Any], seed: SampleSeed, where: Callable[[], str]) -> Any:
+        """The batch of some samples. `where` names it, for errors."""
+        batch = self.collate(list(samples))
+        with noted(self.batch_transform, "batch_transform", where):
+            return self.batch_transform(batch, seed)
 
 
 _NUMBERS = {int, float}

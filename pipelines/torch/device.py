@@ -5,6 +5,7 @@ step on batch n, on another stream. This needs no thread: while this process wai
 device runs the step that was queued before. Batches of encoded images have one, since their decoder waits.
 """
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,12 +21,23 @@ import torch
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
+from shardfeed.pipelines.arguments import Augment, bound_batch_transform, check_transforms
+from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits, joined_effect
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
+from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.torch.collate import pinned, seeded, writable
-from shardfeed.pipelines.torch.encoded import DECODED, EncodedImages
+from shardfeed.pipelines.torch.edits import edit_batch
+from shardfeed.pipelines.torch.encoded import DECODED, EncodedImages, scaled
+from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, ImageTransformed
+from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
+from shardfeed.pipelines.torch.samples import TorchSamples
+from shardfeed.pipelines.torch.steps import Steps
+from shardfeed.pipelines.windows import SampleSeed, batch_seed, sample_seeds, view_seeds
+
+BatchTransform = Callable[[Any, SampleSeed], Any]  # from a batch and its seed to another batch
 
 
 class DeviceFeed:
@@ -38,9 +50,13 @@ class DeviceFeed:
         ahead: int,
         normalise: "Normalise",
         image_transform: Callable[[torch.Tensor], Any] | None,
+        batch_transform: BatchTransform | None,
+        augment: "DeviceAugment | None",
     ) -> None:
         self.loader, self.device = loader, device
         self._ahead, self._normalise, self._transform = ahead, normalise, image_transform
+        self._batch_transform, self._augment = batch_transform, augment
+        self._late = image_transform is not None or batch_transform is not None  # whether functions come before that
         self._step: int | None = None  # of the last batch handed out
         self._drawn: int | None = None  # of the last batch taken from the loader
         self._stream: torch.cuda.Stream | None = None  # of all iterations: each stream keeps memory of its own
@@ -64,9 +80,9 @@ class DeviceFeed:
                 self._drawn = getattr(loader, "step", None)
                 made: Future[Any] = Future()
                 if any(isinstance(leaf, EncodedImages) for _, leaf in leaves(batch)):
-                    made = thread.submit(self._queued, batch)
+                    made = thread.submit(self._queued, batch, self._drawn, number)
                 else:
-                    made.set_result(self._queued(batch))
+                    made.set_result(self._queued(batch, self._drawn, number))
                 waiting.append((made, self._drawn, number))
                 if len(waiting) > self._ahead:
                     yield self._ready(*waiting.popleft())
@@ -75,13 +91,16 @@ class DeviceFeed:
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _queued(self, batch: Any) -> tuple[Any, Any]:
+    def _queued(self, batch: Any, step: int | None, number: int) -> tuple[Any, Any]:
         with torch.cuda.stream(self._stream):  # None: as without it
             moved = map_leaves(batch, _on_tensors(self._moved))
+            if self._augment is not None:
+                moved = self._augment(moved, number if step is None else step - 1)
+                moved = moved if self._late else map_leaves(moved, _on_tensors(self._normalise))
             return moved, self._stream and self._stream.record_event()
 
     def _moved(self, tensor: torch.Tensor | EncodedImages) -> torch.Tensor:
-        now = self._normalise if self._transform is None else Normalise()
+        now = Normalise() if self._late or self._augment is not None else self._normalise
         if isinstance(tensor, EncodedImages):
             return tensor.made(self.device, now.dtype or torch.uint8, now.factors(tensor.shape))
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
@@ -96,14 +115,27 @@ class DeviceFeed:
             # Its memory must not be reused by the next copy while this stream still reads it.
             map_leaves(batch, _on_tensors(lambda tensor: tensor.record_stream(current)))
         self._step = step
-        if self._transform is None:
+        if not self._late:
             return batch
-        # In this thread: the generators that it draws from are those of the whole process.
-        drawn = number if step is None else step
         made_at = number if step is None else step - 1
-        naming = noted(self._transform, "image_transform", lambda: f"the batch of step {made_at}")
-        with self._seeded(drawn), naming:
-            return map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
+        if self._transform is not None:
+            # In this thread: the generators that it draws from are those of the whole process.
+            drawn = number if step is None else step
+            naming = noted(self._transform, "image_transform", lambda: f"the batch of step {made_at}")
+            with self._seeded(drawn), naming:
+                batch = map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
+        if self._batch_transform is not None:
+            with noted(self._batch_transform, "batch_transform", lambda: f"the batch of step {made_at}"):
+                batch = self._batch_transform(batch, self._batch_seed(made_at))
+        return map_leaves(batch, _on_tensors(self._normalise))
+
+    def _batch_seed(self, step: int) -> SampleSeed:
+        """The seed of the batch of a step: of one of our loaders as it gives it to its own batch transform."""
+        loader: Any = self.loader
+        samples, steps = getattr(loader, "dataset", None), getattr(loader, "batch_sampler", None)
+        if not (isinstance(samples, TorchSamples) and isinstance(steps, Steps)):
+            return sample_seeds(np.array([[step, 0]], np.int64))[0]
+        return batch_seed(samples.seeds(steps.keys(step)[:1]))
 
     @contextmanager
     def _seeded(self, step: int) -> Iterator[None]:
@@ -126,7 +158,7 @@ class DeviceFeed:
         if self._normalise.dtype is not None and not _are_images(made):
             shown = f"it returned {list(made.shape)} of {made.dtype}, expected uint8 [b, channels, height, width]"
             raise UsageError("image_transform", shown, "have it convert nothing, or leave out mean, std and dtype")
-        return self._normalise(made)
+        return made
 
     @property
     def device_bytes(self) -> int:
@@ -171,7 +203,9 @@ def to_device(
     device: torch.device | str | Natural,
     *,
     ahead: Positive = 2,
+    augment: Augment = (),
     image_transform: Callable[[torch.Tensor], Any] | None = None,
+    batch_transform: BatchTransform | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     dtype: torch.dtype | None = None,
@@ -189,10 +223,17 @@ def to_device(
         loader: a PyTorch loader, or any iterable of batches: tensors, arrays, or a nest of them.
         device: for example "cuda:0", or 0 for the same.
         ahead: number of batches copied in advance, 1 or more.
+        augment: of `shardfeed.pipelines.augment`, what is done to the uint8 images of each batch on the device, each by
+            itself, before `image_transform`. They go on where the `augment` of a loader of this package ends, with the
+            draws that they would have there. Boxes and masks do not follow them: give the loader what moves pixels.
         image_transform: called with the images of each batch on the device, before they are normalised: for example one
             of torchvision's v2, which draws once for the whole batch. Its draws from PyTorch's generators, `random` and
             NumPy depend only on the step, the rank and the seed of a loader from this package, so that a resumed run is
             exact. With `mean`, `std` or `dtype` it must return uint8 images.
+        batch_transform: called with each batch on the device and its seed, after `image_transform`, before images are
+            normalised: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of yours that returns a
+            new batch. The seed is the one that `torch_loader` gives to its `batch_transform`; for other loaders it
+            depends on the number of the batch.
         mean: one number for each channel, such as torchvision's (0.485, 0.456, 0.406); with `std`. None: 0.
         std: one number for each channel; with `mean`. None: 1.
         dtype: a floating-point dtype. None: float32 if there is a `mean`.
@@ -212,7 +253,63 @@ def to_device(
     if dtype is not None and not dtype.is_floating_point:
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
     target = _device(device)
-    return DeviceFeed(loader, target, ahead, _normalise(mean, std, dtype, target), image_transform)
+    check_transforms(None, batch_transform)
+    samples: Any = getattr(loader, "dataset", None)
+    label = getattr(getattr(samples, "transform", None), "label", None)
+    if isinstance(samples, TorchSamples) and isinstance(label, Label):
+        batch_transform = bound_batch_transform(batch_transform, samples.samples.schema, label.key)
+    edits = DeviceAugment(augment, loader) if augment else None
+    normalise = _normalise(mean, std, dtype, target)
+    return DeviceFeed(loader, target, ahead, normalise, image_transform, batch_transform, edits)
+
+
+class DeviceAugment:
+    """Augmentations of the batches of a loader, on their device.
+
+    `augment`: in turn, after those of the loader. Raises UsageError for images other than uint8 with three channels,
+    and where pixels move and boxes or masks would not follow.
+    """
+
+    def __init__(self, augment: Sequence[Augmentation], loader: Iterable[Any]) -> None:
+        self._augment, self._loader = augment, loader
+        samples: Any = getattr(loader, "dataset", None)
+        self._samples = samples if isinstance(loader, TorchLoader) and isinstance(samples, TorchSamples) else None
+        image = getattr(getattr(self._samples, "transform", None), "image", None)
+        self._crops: Sequence[Crop] = image.crop.parts if isinstance(image, GeometricTransform) else ()
+        plain = ImageAndLabel | ImageTransformed | GeometricTransform
+        has_targets = self._samples is not None and not isinstance(self._samples.transform, plain)
+        if has_targets and joined_effect(augment):
+            problem = "got one that moves or erases pixels, and the boxes or masks of the batch would not follow"
+            raise UsageError("augment", problem, "give it to the crop: random_resized_crop(512, augment=[...])")
+
+    def __call__(self, batch: Any, step: int) -> Any:
+        """The batch of a step, edited."""
+        views = itertools.count()
+
+        def on_images(tensor: torch.Tensor) -> torch.Tensor:
+            return self._edited(tensor, step, next(views)) if _are_images(tensor) else tensor
+
+        return map_leaves(batch, _on_tensors(on_images))
+
+    def _edited(self, images: torch.Tensor, step: int, view: int) -> torch.Tensor:
+        if images.dtype != torch.uint8 or images.shape[1] != 3:
+            problem = f"got images {list(images.shape)} of {images.dtype}, expected uint8 [b, 3, height, width]"
+            raise UsageError("augment", problem, "give it to the loader instead")
+        before = len(self._crops[view].augment) if view < len(self._crops) else 0
+        seeds = view_seeds(self._seeds(step, len(images)), view)
+        edits = drawn_edits(self._augment, seeds, (images.shape[2], images.shape[3]), before)
+        return edit_batch(images, edits)
+
+    def _seeds(self, step: int, count: int) -> np.ndarray:
+        """The seeds of the samples of a batch, int64 [count, 2]: as its loader has them, if it is one of ours."""
+        steps = getattr(self._loader, "batch_sampler", None)
+        if self._samples is None or not isinstance(steps, Steps):
+            return np.stack([np.full(count, step), np.arange(count)], 1).astype(np.int64)
+        seeds = self._samples.seeds(steps.keys(step))
+        if len(seeds) != count:
+            problem = f"got {count} images in a batch of {len(seeds)} samples, and each draws by its sample's seed"
+            raise UsageError("augment", problem, "augment in the loader, or in image_transform=")
+        return seeds
 
 
 def _device(device: torch.device | str | int) -> torch.device:
@@ -260,10 +357,9 @@ class Normalise:
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         if not _are_images(tensor) or (factors := self.factors(tensor.shape)) is None:
             return tensor
-        scale, shift = (values.reshape(1, -1, 1, 1) for values in factors)
         if tensor.dtype == torch.uint16:
-            tensor, scale = tensor.float(), scale / 257
-        return torch.addcmul(shift, tensor, scale).to(self.dtype)
+            tensor, factors = tensor.float(), (factors[0] / 257, factors[1])
+        return scaled(tensor, self.dtype or torch.float32, factors)
 
 
 def _are_images(tensor: torch.Tensor) -> bool:

@@ -22,6 +22,7 @@ from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.decoding.packed import Packed
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.geometry import Crop, cropped
+from shardfeed.pipelines.torch.edits import edit_batch
 from shardfeed.pipelines.torch.shared_images import tensor_of
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED
@@ -46,6 +47,7 @@ class EncodedImages:
         self.shape = torch.Size((len(packed.ends), 3, *crop.target))
         self._data, self._fill = tensor_of(packed.data), crop.fill
         self._ends, self._is_jpeg, self._places = packed.ends, packed.is_jpeg, packed.places
+        self._edits = packed.edits
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -73,6 +75,15 @@ class EncodedImages:
         self, device: torch.device, dtype: torch.dtype, factors: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> torch.Tensor:
         """As `to`, in any dtype. `factors`: float32 [3] each, there: the images are pixel * scale + shift."""
+        if self._edits is not None:
+            edited = edit_batch(self._seen(device, torch.uint8, None), self._edits)
+            return edited if dtype == torch.uint8 else scaled(edited, dtype, factors)
+        return self._seen(device, dtype, factors)
+
+    def _seen(
+        self, device: torch.device, dtype: torch.dtype, factors: tuple[torch.Tensor, torch.Tensor] | None
+    ) -> torch.Tensor:
+        """As `made`, before the edits."""
         count, channels, height, width = self.shape
         made = torch.empty((count, height, width, channels), dtype=dtype, device=device).permute(0, 3, 1, 2)
         sizes = 3 * self._places[:, 0].astype(np.int64) * self._places[:, 1]
@@ -101,6 +112,14 @@ class EncodedImage:
     batch: EncodedImages
     row: int
     nbytes: int
+
+
+def scaled(images: torch.Tensor, dtype: torch.dtype, factors: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
+    """Images [b, channels, height, width] as pixel * scale + shift, in another dtype. `factors`: [channels] each."""
+    if factors is None:
+        return images.to(dtype)
+    scale, shift = (values.reshape(1, -1, 1, 1) for values in factors)
+    return torch.addcmul(shift, images, scale).to(dtype)
 
 
 def parts_of(packed: Packed, crop: Crop) -> list[EncodedImage]:

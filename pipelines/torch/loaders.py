@@ -19,8 +19,10 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
+    bound_batch_transform,
     check_crop,
     check_shared_batch,
+    check_transforms,
     images_and_labels,
     views_crop,
     with_augment,
@@ -36,6 +38,7 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.ranks import Ranks, RanksLike
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
+from shardfeed.pipelines.torch.collate import Collate, TransformedBatches
 from shardfeed.pipelines.torch.encoded import check_decode
 from shardfeed.pipelines.torch.images import (
     GeometricTransform,
@@ -52,9 +55,10 @@ from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples, Transform, ViewTransform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
 from shardfeed.pipelines.torch.workers import LoaderWorkers, WorkerPlan, Workers, plan_workers
+from shardfeed.pipelines.windows import SampleSeed
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
-from shardfeed.schema import FILENAME, LABEL
+from shardfeed.schema import FILENAME, LABEL, Schema
 
 
 @checked
@@ -73,6 +77,7 @@ def torch_loader(
     start_step: Step | None = None,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
+    batch_transform: Callable[[Any, SampleSeed], Any] | None = None,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
     ranks: RanksLike = None,
@@ -122,6 +127,11 @@ def torch_loader(
         collate_fn: a function that makes a batch, instead of `Collate(pad)`; called in a worker with the list of
             transformed samples. Its draws from PyTorch's generator, `random` or NumPy (for example in MixUp) depend
             only on the batch's first sample and the epoch.
+        batch_transform: `mixup()` or `cutmix()` of `shardfeed.pipelines.augment`, or a function of a batch and its seed
+            that returns a new batch, and may change the tensors of the batch. It is called where the batch is made: in
+            threads, of two batches at once, unless another function of yours needs processes. The seed, an int from 0
+            to 2^63 - 1, for example for `torch.Generator().manual_seed(seed)`, depends on the epoch and the batch's
+            first sample. With decode="cuda" give it to `to_device`. None: no change.
         damaged: a `Skip`, which leaves out damaged records, counts them over all workers, and raises if there are too
             many; each damaged record is replaced by another sample of the batch. None: the first damaged record raises.
         workers: number of threads that decode, or of processes if a function of yours runs for each sample or batch; 0
@@ -162,6 +172,8 @@ def torch_loader(
     usual_crop = partial(random_resized_crop, augment=augment)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, usual_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
+    pairs = keys is not None and transform is None
+    batches = _batches(batch_transform, collate_fn, pad, decode, samples.schema if pairs else None, label)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
@@ -170,7 +182,7 @@ def torch_loader(
     plan = _plan(workers, dtype, chosen, made, collate_fn, decode, process)
     share: Any = {"part": process.rank, "parts": process.ranks, "threads": not plan.count}
     read = DrawnReader(read_ahead_in_order(arranged, chosen, **share), chosen)
-    options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode}
+    options: Any = {"dtype": dtype, "keys": keys, "threads": plan.threads, "decode": decode, "batches": batches}
     return TorchLoader(
         TorchSamples(read, made, again=True, skip=damaged is not None, **options),
         Steps(chosen, rank=process.rank, ranks=process.ranks, start_step=start_step),
@@ -371,8 +383,6 @@ def _pixels(decode: Decode, samples: Samples, transform: Transform, collate_fn: 
     dtype = pixel_dtype(samples) if ours is not None or isinstance(transform, ImageTransformed) else UINT8
     _check_foreign_pixels(transform, dtype)
     obstacle = None if decode == "cpu" else _obstacle(ours, dtype, collate_fn)
-    if obstacle is None and decode == "cuda":
-        obstacle = _augmented(transform)
     if obstacle is not None:
         raise UsageError("decode", f"got {decode!r} and {obstacle.got}", obstacle.remedy)
     return dtype
@@ -388,7 +398,7 @@ def _check_foreign_pixels(transform: Transform, dtype: np.dtype) -> None:
 
 
 class _Obstacle(NamedTuple):
-    """What `decode` cannot be combined with, and how to do without."""
+    """An argument that `decode` cannot be combined with, and how to do without."""
 
     got: str
     remedy: str
@@ -409,11 +419,28 @@ def _obstacle(transform: ViewTransform[Any] | None, dtype: np.dtype, collate_fn:
     return None
 
 
-def _augmented(transform: Any) -> _Obstacle | None:
-    """Augmentations, which the GPU does not carry out; None without any."""
-    if not any(part.augment for part in transform.image.crop.parts):
+def _batches(
+    batch_transform: Callable[[Any, SampleSeed], Any] | None,
+    collate_fn: Any,
+    pad: float | None,
+    decode: Decode,
+    schema: Schema | None,
+    label: str | None,
+) -> TransformedBatches | None:
+    """The maker of batches with a batch transform; None without one. `schema`: of batches of (images, labels).
+
+    Raises UsageError together with a `collate_fn`, or where images are not decoded yet.
+    """
+    check_transforms(None, batch_transform)
+    if batch_transform is None:
         return None
-    return _Obstacle("augment", "leave decode out: the CPU carries augmentations out where it decodes")
+    if collate_fn is not None:
+        raise UsageError("batch_transform", "got a collate_fn, too, which makes the batch", "call it in the collate_fn")
+    if decode == "cuda":
+        remedy = "give it to to_device(loader, device, batch_transform=...)"
+        raise UsageError("batch_transform", 'got decode="cuda", with which images are decoded later', remedy)
+    bound = batch_transform if schema is None else bound_batch_transform(batch_transform, schema, label)
+    return TransformedBatches(Collate(pad), bound)
 
 
 def _check_size(order: IndexedOrder, transform: Transform, decode: Decode, dtype: np.dtype) -> None:

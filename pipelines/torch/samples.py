@@ -24,7 +24,7 @@ from shardfeed.pipelines.samples import named
 from shardfeed.pipelines.torch.encoded import parts_of
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, apart
 from shardfeed.pipelines.torch.workers import Threads
-from shardfeed.pipelines.windows import SampleSeed, sample_seeds
+from shardfeed.pipelines.windows import SampleSeed, batch_seed, sample_seeds
 from shardfeed.processes import keep_heap
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 
@@ -34,6 +34,8 @@ Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
 T = TypeVar("T")
 # A sample's index, and its number of earlier passes: as `order.DrawnSamples`, for one sample.
 Key = tuple[int, int]
+# From the samples of a batch, its seed, and a function that names it for errors, to the batch.
+MakeBatch = Callable[[Sequence[Any], SampleSeed, Callable[[], str]], Any]
 
 
 class ViewTransform(ABC, Generic[T]):
@@ -76,10 +78,11 @@ class FetchedBatch(list[Any]):
     """The samples of a batch, for `collate`; and the damaged ones, to be reported to the user's process.
 
     `seed`: of the batch, equal to its first sample's. `error`: the reason if there is no batch. `left_out`: damaged
-    records that are not in it.
+    records that are not in it. `made`: the batch itself, if it was made with the samples.
     """
 
     seed: int = 0
+    made: Any = None
     error: ShardfeedError | None = None
     left_out: Sequence[RecordError] = ()
 
@@ -91,7 +94,8 @@ class TorchSamples(Dataset[Any]):
     worker processes are used. `again`: a plain index, from a sampler of other code, is another pass each time, drawn
     from PyTorch's seed in this process (workers get a new one for each iteration); else it is pass 0. `keys`: features
     that are parsed. `dtype`: of pixels that the engine makes. `skip`: damaged records are left out instead of
-    raising. `decode`: as in `torch_loader`.
+    raising. `decode`: as in `torch_loader`. `batches`: makes a batch of its samples, its seed, and a function that
+    names it; None: `Collate` does, for the loader.
     """
 
     def __init__(
@@ -105,10 +109,11 @@ class TorchSamples(Dataset[Any]):
         skip: bool = False,
         threads: Threads | None = None,
         decode: Decode = "cpu",
+        batches: MakeBatch | None = None,
     ) -> None:
         self.samples, self.order, self.transform, self.decode = read.samples, read.order, transform, decode
         self._threads = threads or Threads(0, 1, False)
-        self._make = _Maker(read, transform, keys, threads, dtype=dtype, skip=skip, decode=decode)
+        self._make = _Maker(read, transform, keys, threads, dtype=dtype, skip=skip, decode=decode, batches=batches)
         self._again, self._drawn = again, 0
         self._running: _Running | None = None
 
@@ -129,6 +134,10 @@ class TorchSamples(Dataset[Any]):
             return self._made_ahead(keys) if ahead else self._make.fetched(keys, keys.chunk)
         drawn = [self._keyed(key) for key in keys]
         return self._make.fetched(drawn, None) if drawn == list(keys) else self._make.samples(drawn, None, None)
+
+    def seeds(self, keys: Sequence[Key]) -> np.ndarray:
+        """The order's seeds of samples: int64 [k, 2]."""
+        return seeds_of(self._make.read, keys)
 
     def close(self) -> None:
         """End the threads that make batches ahead."""
@@ -203,9 +212,10 @@ class _Maker:
         dtype: np.dtype,
         skip: bool,
         decode: Decode,
+        batches: MakeBatch | None,
     ) -> None:
-        self._read, self._transform, self._skip, self._decode = read, transform, skip, decode
-        self._dtype = dtype
+        self.read, self._transform, self._skip, self._decode = read, transform, skip, decode
+        self._dtype, self._batches = dtype, batches
         self._threads, self._seeds = threads or Threads(0, 1, False), threads is None
         samples, schema = read.samples, read.samples.schema
         wanted = set(schema.features) if keys is None else {schema.key(key) or key for key in keys}
@@ -226,14 +236,16 @@ class _Maker:
     def fetched(self, keys: Sequence[Key], chunk: int | None) -> FetchedBatch:
         """Return the batch of a step, or an error of a record as a value: torch would raise RuntimeError instead."""
         fetched = FetchedBatch()
-        if self._seeds:  # no `collate_fn` runs where threads may make the batches
-            index, passed = np.array(keys[:1], np.int64).T
-            fetched.seed = sample_seeds(self._read.order.sample_seeds(passed, self._read.samples.places(index)))[0]
+        first = seeds_of(self.read, keys[:1]) if self._seeds or self._batches is not None else None
+        if self._seeds and first is not None:  # no `collate_fn` runs where threads may make the batches
+            fetched.seed = sample_seeds(first)[0]
         try:
             # The user's `Skip`, in another process, counts them and warns.
             left_out: list[RecordError] | None = [] if self._skip else None
             fetched += self.samples(keys, chunk, left_out)
             fetched.left_out = left_out or ()
+            if self._batches is not None and first is not None and fetched:
+                fetched.made = self._batches(fetched, batch_seed(first), lambda: _named_batch(keys))
         except ShardfeedError as error:
             fetched.error = error
         return fetched
@@ -242,7 +254,7 @@ class _Maker:
         """Read and transform the samples; damaged records raise, or their errors are appended to `left_out`."""
         indices, passes = np.array(keys, np.int64).reshape(-1, 2).T
         drawn = DrawnSamples(indices, passes, getattr(keys, "shape", None))
-        records = self._read(drawn, chunk, None if left_out is None else left_out.append)
+        records = self.read(drawn, chunk, None if left_out is None else left_out.append)
         if not records.payloads:
             return []
         if not runs_no_python(self._transform):
@@ -259,7 +271,7 @@ class _Maker:
         threads = 0 if worker else self._threads.number
         self._process = os.getpid()
         self._engine = BatchMaker(
-            self._read.samples,
+            self.read.samples,
             transform.image.crop,
             self._wanted,
             transform.follow,
@@ -309,6 +321,16 @@ class _Maker:
             raise RecordError(where() + named(payload), error.problem, error.remedy) from None
         except StopIteration as error:  # a DataLoader would take it for the end of the data
             raise RuntimeError(f"the transform raised StopIteration at {where()}") from error
+
+
+def seeds_of(read: DrawnReader, keys: Sequence[Key]) -> np.ndarray:
+    """The order's seeds of samples: int64 [k, 2]."""
+    index, passed = np.array(keys, np.int64).reshape(-1, 2).T
+    return read.order.sample_seeds(passed, read.samples.places(index))
+
+
+def _named_batch(keys: Sequence[Key]) -> str:
+    return f"the batch of step {keys.step}" if isinstance(keys, StepKeys) else f"a batch of {len(keys)} samples"
 
 
 def _pinned(shape: tuple[int, ...]) -> np.ndarray:

@@ -239,7 +239,7 @@ def test_a_face_offers_what_type_checkers_see(path: Path) -> None:
     assert (
         set(face.__all__)
         <= set(dir(face))
-        <= {*face.__all__, "converters", "pipelines", "readers", "prefetch", "recipes", "torch"}
+        <= {*face.__all__, "converters", "pipelines", "readers", "augment", "prefetch", "recipes", "torch"}
     )
     missing = [
         name for name in face.__all__ if not re.search(rf"\b{name}\b", face.__doc__ or "") and name != "__version__"

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-_BITS = 14  # of the fraction of a weight
-_KEPT = 6  # of the fraction of what the first direction gives
+BITS = 14  # of the fraction of a weight
+KEPT = 6  # of the fraction of what the first direction gives
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -17,15 +17,15 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     radius = len(weights) // 2
     across = _mirrored(image, radius, 1).astype(np.int64)
     width = image.shape[1]
-    sums = np.full(image.shape, 1 << (_BITS - _KEPT - 1), np.int64)
+    sums = np.full(image.shape, 1 << (BITS - KEPT - 1), np.int64)
     for at, weight in enumerate(weights):
         sums += weight * across[:, at : at + width]
-    down = _mirrored(sums >> (_BITS - _KEPT), radius, 0)
+    down = _mirrored(sums >> (BITS - KEPT), radius, 0)
     height = image.shape[0]
-    sums = np.full(image.shape, 1 << (_BITS + _KEPT - 1), np.int64)
+    sums = np.full(image.shape, 1 << (BITS + KEPT - 1), np.int64)
     for at, weight in enumerate(weights):
         sums += weight * down[at : at + height]
-    return (sums >> (_BITS + _KEPT)).astype(image.dtype)
+    return (sums >> (BITS + KEPT)).astype(image.dtype)
 
 
 def kernel(sigma: float, most: int) -> np.ndarray:
@@ -39,16 +39,20 @@ def kernel(sigma: float, most: int) -> np.ndarray:
     shares = np.array([math.exp(-0.5 * (each * each)) for each in away])
     total = np.cumsum([1.0, *(2 * shares)])[-1]
     beyond = np.cumsum(shares[::-1])
-    sums = np.rint(beyond / total * (1 << _BITS)).astype(np.int64)
+    sums = np.rint(beyond / total * (1 << BITS)).astype(np.int64)
     side = np.diff(sums, prepend=0)
-    middle = (1 << _BITS) - 2 * side.sum()
+    middle = (1 << BITS) - 2 * side.sum()
     return np.concatenate([side, [middle], side[::-1]]).astype(np.int16)
 
 
 def _mirrored(image: np.ndarray, radius: int, axis: int) -> np.ndarray:
     """The image with `radius` pixels more on both sides of an axis, mirrored as often as that takes."""
-    size = image.shape[axis]
+    return image.take(mirrored_places(image.shape[axis], radius), axis)
+
+
+def mirrored_places(size: int, radius: int) -> np.ndarray:
+    """Where the pixels -radius to size + radius - 1 of a row of `size` come from: int64 [size + 2 * radius]."""
     places = np.arange(-radius, size + radius)
-    period = max(1, 2 * (size - 1))
-    places = np.abs((places + size - 1) % period - (size - 1)) if size > 1 else np.zeros_like(places)
-    return image.take(places, axis)
+    if size == 1:
+        return np.zeros_like(places)
+    return np.abs((places + size - 1) % (2 * (size - 1)) - (size - 1))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_BITS = 12  # of the fraction of the factor
+BITS = 12  # of the fraction of the factor
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -13,8 +13,8 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     rows = wide[:-2] + wide[1:-1] + wide[2:]
     sums = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4 * wide[1:-1, 1:-1]
     smooth = (2 * sums + 13) // 26  # of 1 1 1, 1 5 1, 1 1 1, rounded
-    factor = int(np.rint(numbers[0] * (1 << _BITS)))
-    blended = smooth + ((factor * (wide[1:-1, 1:-1] - smooth) + (1 << (_BITS - 1))) >> _BITS)
+    factor = int(np.rint(numbers[0] * (1 << BITS)))
+    blended = smooth + ((factor * (wide[1:-1, 1:-1] - smooth) + (1 << (BITS - 1))) >> BITS)
     made = image.copy()
     made[1:-1, 1:-1] = blended.clip(0, np.iinfo(image.dtype).max)
     return made

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-_BITS = 7  # of the fraction of a place, for bilinear interpolation
+BITS = 7  # of the fraction of a place, for bilinear interpolation
+FAR = 2**20  # pixels: where a homography has no place, or a farther one
 # From pixels counted from the corner of the first one to pixels counted from its centre, and back.
 _TO_CENTRE = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]])
 _TO_CORNER = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
@@ -16,12 +17,12 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     if not numbers[9]:
         return _taken(image, np.floor(rows + 0.5), np.floor(columns + 0.5), fill).astype(image.dtype)
     top, left = np.floor(rows), np.floor(columns)
-    down, right = (np.rint((at - low) * (1 << _BITS)).astype(np.int64) for at, low in ((rows, top), (columns, left)))
+    down, right = (np.rint((at - low) * (1 << BITS)).astype(np.int64) for at, low in ((rows, top), (columns, left)))
     total = np.zeros((height, width, channels), np.int64)
-    for row, tall in ((top, (1 << _BITS) - down), (top + 1, down)):
-        for column, wide in ((left, (1 << _BITS) - right), (left + 1, right)):
+    for row, tall in ((top, (1 << BITS) - down), (top + 1, down)):
+        for column, wide in ((left, (1 << BITS) - right), (left + 1, right)):
             total += (tall * wide)[..., None] * _taken(image, row, column, fill)
-    return ((total + (1 << (2 * _BITS - 1))) >> (2 * _BITS)).astype(image.dtype)
+    return ((total + (1 << (2 * BITS - 1))) >> (2 * BITS)).astype(image.dtype)
 
 
 def moved(pixels: np.ndarray, numbers: np.ndarray, outside: int | None) -> np.ndarray:
@@ -50,13 +51,13 @@ def forward(numbers: np.ndarray, target: tuple[int, int]) -> np.ndarray:
     try:
         inverse = np.linalg.inv(numbers[:9].reshape(3, 3))
     except np.linalg.LinAlgError:
-        return np.array([[0, 0, -(2.0**20)], [0, 0, -(2.0**20)], [0, 0, 1]])
+        return np.array([[0, 0, -FAR], [0, 0, -FAR], [0, 0, 1]], np.float64)
     from_corner = _TO_CORNER @ inverse @ _TO_CENTRE
     (height, width), (a, b, c) = target, from_corner[2]
     scales = c, c + a * width, c + b * height, c + a * width + b * height
     is_crossed = min(scales) < 0 < max(scales)
-    in_front = np.linalg.det(from_corner) if is_crossed else c
-    return -from_corner if in_front < 0 else from_corner
+    from_corner /= max(scales, key=abs)  # which is the same homography; now the largest scale is 1
+    return -from_corner if is_crossed and np.linalg.det(from_corner) < 0 else from_corner
 
 
 def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +69,7 @@ def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray,
     x, y, scale = (a * column + (b * row + c) for a, b, c in homography)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = x / scale, y / scale
-    return tuple(np.where(np.abs(at) < 2**20, at, -(2.0**20)) for at in found)  # type: ignore[return-value]  # two
+    return tuple(np.where(np.abs(at) < FAR, at, -float(FAR)) for at in found)  # type: ignore[return-value]  # two
 
 
 def _taken(image: np.ndarray, rows: np.ndarray, columns: np.ndarray, fill: np.ndarray) -> np.ndarray:

@@ -269,12 +269,3 @@ def test_a_loader_refuses_what_it_cannot_augment(train: Split) -> None:
         with pytest.raises(UsageError, match=said) as caught:
             make(train, augment=[grayscale()], **OPTIONS, **options)
         assert caught.value.place == "augment"
-
-
-def test_the_gpu_refuses_augmentations_by_name(photos: dict[str, Split], monkeypatch: pytest.MonkeyPatch) -> None:
-    from shardfeed.pipelines.torch import loaders
-
-    monkeypatch.setattr(loaders, "check_decode", lambda decode: None)  # as where there is a GPU
-    for options in ({"image_size": SIZE}, {"transform": detection(random_resized_crop(SIZE))}):
-        with pytest.raises(UsageError, match=r"got .cuda. and augment; leave decode out"):
-            torch_loader(photos["masks"], decode="cuda", augment=[grayscale()], label=None, **options, **OPTIONS)

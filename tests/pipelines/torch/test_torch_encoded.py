@@ -9,6 +9,7 @@ import shutil
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from shardfeed.annotations import OBJECT_LABEL, RASTER, RASTER_FORMAT, Raster
 from shardfeed.converters import ImageFolder, ImageOptions, Sample, convert
 from shardfeed.converters.sources.source import MaskTable, Objects, RasterImage
 from shardfeed.errors import MissingExtraError, RecordError, UsageError
+from shardfeed.pipelines.augment import color_jitter, gaussian_blur, grayscale
 from shardfeed.pipelines.torch import (
     Ranks,
     Workers,
@@ -433,3 +435,18 @@ def test_a_torchcodec_that_overwrites_what_is_read_is_refused(
             check_decode("cuda")
     for name in ("torchcodec.decoders", "torchcodec", "triton"):
         sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("without_gpu")
+@pytest.mark.parametrize("workers", WAYS, ids=str)
+def test_what_augments_the_images(mixed: Dataset, workers: Any) -> None:
+    """The edits of the same draws, after the crop, before images are normalised."""
+    augment = [color_jitter(0.4, 0.4, 0.4, 0.1), gaussian_blur(9, p=0.5), grayscale(0.3)]
+    crop = replace(CROP, crop=CROP.crop.augmented(augment))
+    options: dict[str, Any] = {"batch_size": 8, "image_transform": crop, "seed": 5, "workers": workers}
+    expected = list(torch_loader(mixed["train"], decode="like_cuda", **options))
+    encoded = torch_loader(mixed["train"], decode="cuda", **options)
+    for (images, _), (seen, _) in zip(expected, to_device(encoded, "cpu"), strict=True):
+        apart = (images.int() - seen.int()).abs()
+        assert apart.max() <= 4  # a level of the crop, times what the contrast makes of it
+        assert apart.float().mean() < 0.3

@@ -1,0 +1,1 @@
+"""Mixing the samples of a batch: what is drawn, and the arithmetic in NumPy, PyTorch and TensorFlow."""
