@@ -55,7 +55,7 @@ class Draws:
         """
         keys = hashed(self.key, np.arange(first, first + count))
         numbers = uniform_numbers(self.seeds, keys, _BLOCKS)
-        return [replace(self, key=key, first=first) for key, first in zip(keys.tolist(), numbers, strict=True)]
+        return [replace(self, key=key, first=own) for key, own in zip(keys.tolist(), numbers, strict=True)]
 
 
 class Effect(IntFlag):
