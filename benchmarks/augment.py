@@ -59,16 +59,21 @@ def microseconds(call: Callable[[], object], times: int = 40) -> float:
 
 
 def print_edits() -> None:
-    image = np.random.default_rng(0).integers(0, 256, (*TARGET, 3)).astype(np.uint8)
-    loaded = library()
     print("| edit | AVX2, µs | without, µs | NumPy, µs |\n|---|---:|---:|---:|")
     for name, (kind, numbers) in EDITS.items():
-        kinds, values = np.array([kind], np.int32), np.zeros((1, NUMBERS))
+        values = np.zeros((1, NUMBERS))
         values[0, : len(numbers)] = numbers
-        ways = [partial(edit_compiled, loaded, image, kinds, values, plain=plain) for plain in (False, True)]
-        cells = [microseconds(way) for way in ways] if loaded else []
-        cells.append(microseconds(partial(edited, image, kinds, values), 5))
-        print(f"| {name} | {' | '.join(f'{cell:,.0f}' for cell in cells)} |")
+        cells = " | ".join(f"{cell:,.0f}" for cell in costs(np.array([kind], np.int32), values))
+        print(f"| {name} | {cells} |")
+
+
+def costs(kinds: np.ndarray, numbers: np.ndarray) -> list[float]:
+    """Microseconds of an edit: compiled with AVX2, compiled without, and NumPy's."""
+    image, loaded = np.random.default_rng(0).integers(0, 256, (*TARGET, 3)).astype(np.uint8), library()
+    if loaded is None:
+        sys.exit("the compiled module is not in use")
+    avx2, plain = (partial(edit_compiled, loaded, image, kinds, numbers, plain=plain) for plain in (False, True))
+    return [microseconds(avx2), microseconds(plain), microseconds(lambda: edited(image, kinds, numbers), 5)]
 
 
 def print_draws() -> None:

@@ -3,11 +3,11 @@
     benchmarks/in_turn.py stream=.venv/bin/python:/data/photos global=.venv/bin/python:/data/photos:order=global
 
 Each reads a dataset of ours with the shardfeed of its Python: crops from `train_batches`, batches of 64, epoch after
-epoch. Options: those of `train_batches`; `size=64` instead of 224; `loader=arrays`: `array_batches`; `loader=torch`:
-`torch_loader` with 2 workers, and then `antialias=0` and `processes=1` too; `augment=simclr`: a recipe's name; names
-in capitals set environment variables. A turn is so short that the machine is as busy for all of a cycle, and ratios to
-the first are taken within a cycle. CPU time and memory (PSS) are those of the process and its workers; the first batch
-is counted from its start.
+epoch. Options: those of `train_batches`; `size=64` instead of 224; `augment=simclr`: the recipe of that name;
+`loader=arrays`: `array_batches`; `loader=torch`: `torch_loader` with 2 workers, and then `antialias=0` and
+`processes=1` too; names in capitals set environment variables. A turn is so short that the machine is as busy for all
+of a cycle, and ratios to the first are taken within a cycle. CPU time and memory (PSS) are those of the process and its
+workers; the first batch is counted from its start.
 """
 
 import argparse

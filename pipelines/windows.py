@@ -88,18 +88,19 @@ class Window(NamedTuple):
     width: int
 
 
-def uniform_numbers(seeds: np.ndarray, own: int = OWN_KEY, blocks: int = _BLOCKS) -> np.ndarray:
+def uniform_numbers(seeds: np.ndarray, own: int | np.ndarray = OWN_KEY, blocks: int = _BLOCKS) -> np.ndarray:
     """The first numbers of TensorFlow's stateless generator, of 0..1: float32 [k, 4 * blocks].
 
-    `seeds`: int64 [k, 2]. `own`: 0 to 2^64 - 1, a key of what draws, so that each draws other numbers by the same seed.
+    `seeds`: int64 [k, 2]. `own`: 0 to 2^64 - 1, a key of what draws, so that each draws other numbers by the same seed;
+    or several, uint64 [n], for float32 [n, k, 4 * blocks].
     """
     words = seeds.astype(np.uint64)  # modulo 2^64
     with np.errstate(over="ignore"):
-        first, second = words[:, 0] + np.uint64(own), words[:, 1]
+        first, second = words[:, 0] + np.asarray(own, np.uint64)[..., None], words[:, 1]
     key0, key1, low, high = _philox((first & _MASK32, first >> _32, second & _MASK32, second >> _32), *_SCRAMBLE)
     counter = np.arange(blocks, dtype=np.uint64)
-    words = np.broadcast_arrays(counter, np.zeros((), np.uint64), low[:, None], high[:, None])
-    drawn = np.stack(_philox(words, key0[:, None], key1[:, None]), axis=-1).reshape(len(seeds), 4 * blocks)
+    words = np.broadcast_arrays(counter, np.zeros((), np.uint64), low[..., None], high[..., None])
+    drawn = np.stack(_philox(words, key0[..., None], key1[..., None]), axis=-1).reshape(*first.shape, 4 * blocks)
     return (drawn & np.uint64(0x7FFFFF)).astype(np.float32) * np.float32(2.0**-23)  # 23 bits, as a float32's fraction
 
 

@@ -17,6 +17,7 @@ from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.windows import uniform_numbers
 
 _OWN_KEY = 0xA06E7  # so that augmentations draw other numbers than the crop
+_BLOCKS = 6  # of four numbers each: no augmentation here needs more
 
 
 @dataclass(frozen=True)
@@ -25,26 +26,36 @@ class Draws:
 
     `seeds`: int64 [k, 2], of a view. `target`: (height, width) of the images, in pixels. `key`: of the place. So the
     numbers of an augmentation depend on the sample, the pass, the view and its place, and on nothing that comes later.
+    `first`: the first numbers, float32 [k, 24], where they are drawn already.
     """
 
     seeds: np.ndarray
     target: tuple[int, int]
     key: int = _OWN_KEY
+    first: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.seeds)
 
     def uniform(self, count: int) -> np.ndarray:
         """Numbers of 0..1, without 1: float64 [k, count]. The first ones do not depend on `count`."""
-        return uniform_numbers(self.seeds, self.key, -(-count // 4))[:, :count].astype(np.float64)
+        numbers = self.first
+        if numbers is None or count > numbers.shape[1]:
+            numbers = uniform_numbers(self.seeds, self.key, -(-count // 4))
+        return numbers[:, :count].astype(np.float64)
 
     def coin(self, p: float) -> np.ndarray:
         """Whether the first of the numbers is below `p`, 0..1: bool [k]."""
         return self.uniform(1)[:, 0] < p
 
-    def of(self, place: int) -> "Draws":
-        """The draws of the augmentation at a place of a list within this one."""
-        return replace(self, key=int(hashed(self.key, place)))
+    def places(self, count: int, first: int = 0) -> "list[Draws]":
+        """The draws of each of `count` augmentations in a list within this one, from the place `first` on.
+
+        Their first numbers are drawn in one go, as a call of NumPy costs more than its numbers do.
+        """
+        keys = hashed(self.key, np.arange(first, first + count))
+        numbers = uniform_numbers(self.seeds, keys, _BLOCKS)
+        return [replace(self, key=key, first=own) for key, own in zip(keys.tolist(), numbers, strict=True)]
 
 
 class Effect(IntFlag):
@@ -107,11 +118,15 @@ def joined_effect(augment: Sequence[Augmentation]) -> Effect:
     return reduce(or_, (each.effect | joined_effect(each.parts) for each in augment), Effect.NONE)
 
 
+def edits_of_each(augment: Sequence[Augmentation], draws: Draws, first: int = 0) -> list[Edits]:
+    """The edits of each augmentation of a list, by its own draws. `first`: as in `drawn_edits`."""
+    return [each.edits(its) for each, its in zip(augment, draws.places(len(augment), first), strict=True)]
+
+
 def drawn_edits(augment: Sequence[Augmentation], seeds: np.ndarray, target: tuple[int, int], first: int = 0) -> Edits:
     """The edits of k images of a batch. `seeds`: int64 [k, 2], of the view; `target`: (height, width).
 
     `first`: number of augmentations that came before these elsewhere, and drew from the same seeds.
     """
-    draws = Draws(seeds, target)
-    parts = [each.edits(draws.of(place)) for place, each in enumerate(augment, first)]
+    parts = edits_of_each(augment, Draws(seeds, target), first)
     return Edits.joined(parts, len(seeds)).fused()

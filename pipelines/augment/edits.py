@@ -136,11 +136,12 @@ def linear(matrix: np.ndarray, of_mean: np.ndarray | None = None, added: np.ndar
 
 def composed(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The numbers of one `MATRIX` that does what `first` and then `second` do, float64 [k, NUMBERS] each."""
-    m1, n1, t1 = parts_of(first)
-    m2, n2, t2 = parts_of(second)
-    of_mean = m2 @ n1 + n2 @ (m1 + n1)  # as the mean of what `first` makes is (m1 + n1) @ mean + t1
-    added = ((m2 + n2) @ t1[:, :, None])[:, :, 0] + t2
-    return linear(m2 @ m1, of_mean, added)
+    one, two = (numbers[:, :18].reshape(-1, 2, 3, 3).copy() for numbers in (first, second))
+    for parts in (one, two):  # from (matrix, that of the mean) to (matrix, sum of both), which changes the mean itself
+        parts[:, 1] += parts[:, 0]
+    made = two @ one
+    added = (two[:, 1] @ first[:, 18:21, None])[:, :, 0] + second[:, 18:21]
+    return linear(made[:, 0], made[:, 1] - made[:, 0], added)
 
 
 def parts_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

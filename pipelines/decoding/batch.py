@@ -16,7 +16,7 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
-from shardfeed.pipelines.augment.edits import Edits
+from shardfeed.pipelines.augment.edits import MOVES, Edits
 from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.decoding.compiled import Allocate, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
@@ -210,7 +210,10 @@ class BatchDecoder:
 
 def with_moves(views: list[View], edits: Edits) -> list[View]:
     """The views of images after their edits."""
-    return [view._replace(moves=edits.moves(row)) for row, view in enumerate(views)]
+    moved = np.flatnonzero(np.isin(edits.kinds, MOVES).any(1)).tolist()
+    for row in moved:
+        views[row] = views[row]._replace(moves=edits.moves(row))
+    return views
 
 
 class ReusedMemory:

@@ -23,20 +23,37 @@ void sums(const uint8_t *pixels, int64_t count, int64_t *sums) {
     sums[0] = red, sums[1] = green, sums[2] = blue;
 }
 
+// Values whose sums are kept at a time, so that compilers use vector instructions.
+constexpr int CHUNK = 64;
+
+void begin(int *sums, const int16_t *middle, int weight, int first, int size) {
+    for (int i = 0; i < size; i++) sums[i] = first + weight * middle[i];
+}
+
+void add(int *sums, const int16_t *one, const int16_t *other, int weight, int size) {
+    for (int i = 0; i < size; i++) sums[i] += weight * (one[i] + other[i]);
+}
+
 void blur_across(const int16_t *row, const int16_t *weight, int radius, int step, int16_t *out, int count) {
-    for (int i = 0; i < count; i++) {
-        const int16_t *middle = row + i + radius * step;
-        int sum = (1 << (BLUR_BITS - BLUR_KEPT - 1)) + weight[0] * middle[0];
-        for (int k = 1; k <= radius; k++) sum += weight[k] * (middle[-k * step] + middle[k * step]);
-        out[i] = static_cast<int16_t>(sum >> (BLUR_BITS - BLUR_KEPT));
+    constexpr int BITS = BLUR_BITS - BLUR_KEPT;
+    int sums[CHUNK];
+    for (int at = 0; at < count; at += CHUNK) {
+        const int16_t *middle = row + at + radius * step;
+        const int size = std::min(CHUNK, count - at);
+        begin(sums, middle, weight[0], 1 << (BITS - 1), size);
+        for (int k = 1; k <= radius; k++) add(sums, middle - k * step, middle + k * step, weight[k], size);
+        for (int i = 0; i < size; i++) out[at + i] = static_cast<int16_t>(sums[i] >> BITS);
     }
 }
 
 void blur_down(const int16_t *const *rows, const int16_t *weight, int radius, uint8_t *out, int count) {
-    for (int i = 0; i < count; i++) {
-        int sum = (1 << (BLUR_BITS + BLUR_KEPT - 1)) + weight[0] * rows[radius][i];
-        for (int k = 1; k <= radius; k++) sum += weight[k] * (rows[radius - k][i] + rows[radius + k][i]);
-        out[i] = static_cast<uint8_t>(sum >> (BLUR_BITS + BLUR_KEPT));
+    constexpr int BITS = BLUR_BITS + BLUR_KEPT;
+    int sums[CHUNK];
+    for (int at = 0; at < count; at += CHUNK) {
+        const int size = std::min(CHUNK, count - at);
+        begin(sums, rows[radius] + at, weight[0], 1 << (BITS - 1), size);
+        for (int k = 1; k <= radius; k++) add(sums, rows[radius - k] + at, rows[radius + k] + at, weight[k], size);
+        for (int i = 0; i < size; i++) out[at + i] = static_cast<uint8_t>(sums[i] >> BITS);
     }
 }
 

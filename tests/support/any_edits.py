@@ -50,7 +50,7 @@ def _values(kind: int, rng: np.random.Generator, height: int, width: int) -> np.
     if kind == Edit.BLUR:
         return np.array([rng.choice([0.01, 0.1, 0.3, 1, 2, 20, 100]), rng.integers(0, rng.choice([12, 301]))])
     if kind == Edit.SHARPNESS:
-        return rng.uniform(*rng.choice([(0, 2), (0, 40)]), 1)
+        return rng.uniform(0, rng.choice([2, 40]), 1)
     if kind == Edit.WARP:
         places = np.eye(3) + rng.normal(0, 0.2, (3, 3)) * [[1, 1, 30], [1, 1, 30], [0.01, 0.01, 0]] * rng.integers(2)
         places[2] *= rng.integers(2), rng.integers(2), 1

@@ -92,8 +92,8 @@ class Moving(Augmentation):
 
     def edits(self, draws: Draws) -> Edits:
         parts = []
-        for place, way in enumerate(self.ways):
-            rows = draws.of(place).uniform(NUMBERS_OF_MOVE)
+        for its, way in zip(draws.places(len(self.ways)), self.ways, strict=True):
+            rows = its.uniform(NUMBERS_OF_MOVE)
             moves = [WAYS[way][1](numbers, draws.target) for numbers in rows]
             kinds = np.array([[kind] for kind, _ in moves], np.int32).reshape(-1, 1)
             parts.append(Edits(kinds, np.array([[values] for _, values in moves]).reshape(-1, 1, NUMBERS)))

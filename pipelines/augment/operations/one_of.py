@@ -8,7 +8,7 @@ import numpy as np
 
 from shardfeed.declared import Range, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, edits_of_each
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.mixing.mixing import Mixing, OneMixing
 
@@ -74,4 +74,4 @@ class Alternatives(Augmentation, name="one_of"):
     def edits(self, draws: Draws) -> Edits:
         ends = np.cumsum(self.weights)
         choice = np.searchsorted(ends / ends[-1], draws.uniform(1)[:, 0], side="right")
-        return Edits.chosen(choice, [each.edits(draws.of(place)) for place, each in enumerate(self.transforms)])
+        return Edits.chosen(choice, edits_of_each(self.transforms, draws))

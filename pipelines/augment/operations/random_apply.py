@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardfeed.declared import Fraction, checked
-from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
+from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, edits_of_each
 from shardfeed.pipelines.augment.edits import Edits
 
 
@@ -37,5 +37,5 @@ class RandomApply(Augmentation):
         return self.transforms
 
     def edits(self, draws: Draws) -> Edits:
-        parts = [each.edits(draws.of(place)) for place, each in enumerate(self.transforms)]
+        parts = edits_of_each(self.transforms, draws)
         return Edits.joined(parts, len(draws)).where(draws.coin(self.p))
