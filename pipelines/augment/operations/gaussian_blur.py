@@ -21,7 +21,7 @@ def gaussian_blur(
     Weights beyond three sigma, 0.3 % of all, are left out. Beyond the border the image is mirrored.
 
     Args:
-        kernel_size: width of the filter in pixels, odd, 1 to 601; 23 in SimCLR, for crops of 224 pixels.
+        kernel_size: width and height of the filter in pixels, odd, 1 to 601; 23 in SimCLR, for crops of 224 pixels.
         sigma: in pixels, 0.01 to 100, or (least, most), drawn uniformly.
         p: how often an image is blurred, 0 to 1.
 
