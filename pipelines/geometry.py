@@ -372,7 +372,7 @@ class Crop:
 
     @property
     def effect(self) -> Effect:
-        """What augmentations may do to places after the crop."""
+        """Possible effects of the augmentations on places."""
         return joined_effect(self.augment)
 
     @property

@@ -48,7 +48,7 @@ class Draws:
 
 
 class Effect(IntFlag):
-    """What edits may do to places: then boxes, masks and key points follow, as pipelines/geometry.py describes."""
+    """Possible effects of edits on places, which boxes, masks and key points follow: see pipelines/geometry.py."""
 
     NONE = 0
     ERASES = 1  # by an `Edit.ERASE`

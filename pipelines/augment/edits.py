@@ -107,7 +107,7 @@ class Edits:
                 kinds[follows, at] = Edit.NONE
             before = np.where(kinds[:, at] != Edit.NONE, at, before)
         used = (kinds != Edit.NONE).any(0)
-        return Edits(np.ascontiguousarray(kinds[:, used]), np.ascontiguousarray(numbers[:, used]))
+        return Edits(np.ascontiguousarray(kinds[:, used], np.int32), np.ascontiguousarray(numbers[:, used], np.float64))
 
     def moves(self, row: int) -> "tuple[tuple[Edit, np.ndarray], ...]":
         """The edits of an image that boxes, masks and key points follow, in turn, each with its numbers."""

@@ -92,18 +92,18 @@ class BatchDecoder:
         count, parts = len(payloads), self._crop.parts
         images = self._room(count)
         views, others, rest = cast(list[Any], [None] * count), [b""] * count, list(range(count))
+        edits = [part.edits(view_seeds(seeds, number)) for number, part in enumerate(parts)]
         if self._compiled is not None and not self._crop.letterboxes and count:
             found = self._compiled(payloads, seeds)
-            self._in_threads(lambda _: found.make(images, self._shrink is not None), range(self._threads))
+            self._in_threads(lambda _: found.make(images, self._shrink is not None, edits), range(self._threads))
             views, others, rest = found.views(), found.others(), np.flatnonzero(~found.made).tolist()
         for number in reversed(range(len(parts) if rest else 0)):  # the first view is the record's
             made = self._one_by_one(rest, payloads, view_seeds(seeds, number), images[number], parts[number])
             for at, view, other in zip(rest, *made, strict=True):
                 views[at], others[at] = view, other
-        for number, part in enumerate(parts):
-            if (edits := part.edits(view_seeds(seeds, number))) is not None:
-                self._edit(images[number], edits)
-                views = with_moves(views, edits) if number == 0 else views
+            self._edit(images[number], edits[number], rest)
+        if edits[0] is not None:
+            views = with_moves(views, edits[0])
         return Batch(images if self._crop.several else images[0], views, others)
 
     def _room(self, count: int) -> list[np.ndarray]:
@@ -154,15 +154,17 @@ class BatchDecoder:
         made = list(chain.from_iterable(self._in_threads(part, range(0, len(which), count))))
         return [view for view, _ in made], [others for _, others in made]
 
-    def _edit(self, images: np.ndarray, edits: Edits) -> None:
-        """Carry out the edits of the images of a view, in threads."""
-        count = -(-len(images) // self._threads) or 1
+    def _edit(self, images: np.ndarray, edits: Edits | None, which: Sequence[int]) -> None:
+        """Carry out the edits of some images of a view, in threads."""
+        if edits is None:
+            return
+        count = -(-len(which) // self._threads) or 1
 
         def part(start: int) -> None:
-            for row in range(start, min(start + count, len(images))):
+            for row in which[start : start + count]:
                 edit_image(images[row], edits, row)
 
-        self._in_threads(part, range(0, len(images), count))
+        self._in_threads(part, range(0, len(which), count))
 
     def _in_threads(self, call: Callable[[int], T], numbers: Iterable[int]) -> list[T]:
         """Results of `call` for each number, in their order."""

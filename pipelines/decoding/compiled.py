@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from shardfeed.native import library
+from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.geometry import Crop, View, cropped
 from shardfeed.pipelines.windows import Window, view_seeds
 from shardfeed.schema import ENCODED, RESTARTS
@@ -27,7 +28,10 @@ _RECORD = np.dtype(
         *((name, np.int32) for name in ("height", "width", "known", "made")),
     ]
 )
-_TARGET = np.dtype([("images", np.int64), ("tall", np.int32), ("wide", np.int32)])
+_TARGET = np.dtype(
+    [("images", np.int64), ("tall", np.int32), ("wide", np.int32)]
+    + [(name, np.int64) for name in ("kinds", "numbers", "slots")]
+)
 _VIEW = np.dtype([(name, np.int32) for name in ("top", "left", "height", "width", "ratio", "mirrored")])
 
 
@@ -75,9 +79,9 @@ class CompiledImages:
         views["ratio"], views["mirrored"] = ratios, mirrored
         return windows - windows % ratios[:, None], mirrored
 
-    def make(self, images: Sequence[np.ndarray], antialias: bool) -> None:
-        """Make images until none is left, into those of each view, uint8 [k, height, width, 3]."""
-        targets = np.array([(each.ctypes.data, *each.shape[1:3]) for each in images], _TARGET)
+    def make(self, images: Sequence[np.ndarray], antialias: bool, edits: Sequence[Edits | None]) -> None:
+        """Make images until none is left, into those of each view, uint8 [k, height, width, 3], and edit them."""
+        targets = np.array([_target(*of_view) for of_view in zip(images, edits, strict=True)], _TARGET)
         self._library.shardfeed_make(
             len(self._payloads),
             _address(self._records),
@@ -146,6 +150,12 @@ def compiled_decoder(
     if loaded is None or not {ENCODED} <= {*keys} <= {ENCODED, RESTARTS}:
         return None
     return partial(CompiledImages, loaded, crop, RESTARTS in keys, like_cuda)
+
+
+def _target(images: np.ndarray, edits: Edits | None) -> tuple[int, ...]:
+    """A row of _TARGET: where the images of a view go, and what is done to them there."""
+    done = (0, 0, 0) if edits is None else (edits.kinds.ctypes.data, edits.numbers.ctypes.data, edits.kinds.shape[1])
+    return (images.ctypes.data, *images.shape[1:3], *done)
 
 
 def _address(array: np.ndarray) -> ctypes.c_void_p:

@@ -398,7 +398,7 @@ def _check_foreign_pixels(transform: Transform, dtype: np.dtype) -> None:
 
 
 class _Obstacle(NamedTuple):
-    """What `decode` cannot be combined with, and how to do without."""
+    """An argument that `decode` cannot be combined with, and how to do without."""
 
     got: str
     remedy: str
@@ -427,7 +427,7 @@ def _batches(
     schema: Schema | None,
     label: str | None,
 ) -> TransformedBatches | None:
-    """What makes batches with a batch transform; None without one. `schema`: of batches of (images, labels).
+    """The maker of batches with a batch transform; None without one. `schema`: of batches of (images, labels).
 
     Raises UsageError together with a `collate_fn`, or where images are not decoded yet.
     """

@@ -6,6 +6,7 @@
 
 #include <jpeglib.h>
 
+#include "edit.h"
 #include "jpeg.h"
 #include "native.h"
 #include "resize.h"
@@ -117,6 +118,10 @@ bool decode(Decoder &decoder, const Bytes &data, int height, int width, const Sh
     return well;
 }
 
+uint8_t *image_of(const ShardfeedTarget &to, int64_t number) {
+    return to.images + 3 * static_cast<int64_t>(to.tall) * to.wide * number;
+}
+
 // All views of image `number`: those for which it is made smaller by one ratio are decoded in one go.
 bool make(Decoder &decoder, const ShardfeedRecord &record, const ShardfeedView *views, int count,
           const ShardfeedTarget *targets, int64_t number, bool antialias, bool smooth) {
@@ -137,9 +142,15 @@ bool make(Decoder &decoder, const ShardfeedRecord &record, const ShardfeedView *
             if (one.height < 1 || one.width < 1) return false;
             const ShardfeedTarget &to = targets[v];
             decoder.resizers[n++].begin(one.height, one.width, one.mirrored, to.tall, to.wide, antialias,
-                                        to.images + 3 * static_cast<int64_t>(to.tall) * to.wide * number);
+                                        image_of(to, number));
         }
         if (!decode(decoder, part.data, part.header.height, part.header.width, around(windows), smooth)) return false;
+    }
+    for (int v = 0; v < count; v++) {
+        const ShardfeedTarget &to = targets[v];
+        const int64_t first = to.edits.slots * number;
+        edit(image_of(to, number), to.tall, to.wide, 3, to.edits.kinds + first, to.edits.numbers + first * NUMBERS,
+             static_cast<int>(to.edits.slots));
     }
     return true;
 }

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SHARDFEED_INTERFACE 5
+#define SHARDFEED_INTERFACE 6
 #define SHARDFEED_VISIBLE extern "C" __attribute__((visibility("default")))
 
 // SHARDFEED_INTERFACE of what was built.
@@ -50,10 +50,19 @@ struct ShardfeedView {
     int32_t top, left, height, width, ratio, mirrored;
 };
 
+// What is done to images once they are resized, `slots` edits each: kinds[count][slots], of edit.h, and
+// numbers[count][slots][24].
+struct ShardfeedEdits {
+    const int32_t *kinds;
+    const double *numbers;
+    int64_t slots;
+};
+
 // Where the images of a view go: uint8 [count, tall, wide, 3].
 struct ShardfeedTarget {
     uint8_t *images;
     int32_t tall, wide;
+    ShardfeedEdits edits;
 };
 
 // Find the images of `count` records, whose Examples have `image/restarts` if `seekable`.
@@ -64,6 +73,11 @@ SHARDFEED_VISIBLE void shardfeed_find(int32_t count, ShardfeedRecord *records, i
 // is libjpeg's default; else repeated, as a GPU does.
 SHARDFEED_VISIBLE void shardfeed_make(int32_t count, ShardfeedRecord *records, const ShardfeedView *views, int32_t each,
                                       const ShardfeedTarget *targets, int32_t antialias, int32_t smooth, int32_t *next);
+
+// Carry out `slots` edits of an image, uint8 [height, width, channels], of 3 channels or 1, in place. `plain`: by the loops of
+// every machine, which make the same pixels. 0: memory is short, and the image may be half edited.
+SHARDFEED_VISIBLE int32_t shardfeed_edit(uint8_t *image, int32_t height, int32_t width, int32_t channels,
+                                         const int32_t *kinds, const double *numbers, int32_t slots, int32_t plain);
 
 // Copy the Examples without what was cut out of them to `others`, one behind the other.
 SHARDFEED_VISIBLE void shardfeed_others(int32_t count, const ShardfeedRecord *records, uint8_t *others);

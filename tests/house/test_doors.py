@@ -15,9 +15,13 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
+from shardfeed.pipelines.augment import Augmentation
+
 from repository import ROOT
 
-PACKAGES = ("", ".converters", ".readers", ".pipelines", ".pipelines.prefetch", ".pipelines.torch")
+PACKAGES = (
+    "", ".converters", ".readers", ".pipelines", ".pipelines.augment", ".pipelines.prefetch", ".pipelines.torch"
+)  # fmt: skip
 OPERATORS = {"__getitem__", "__getitems__", "__setitem__", "__delitem__", "__contains__", "__call__", "__init__"}
 
 # Functions and methods that look at their arguments themselves, where an error is raised as in `@checked`: a check by
@@ -53,6 +57,8 @@ NO_DOORS = {
     **dict.fromkeys(("ColumnInfo", "Row", "Sample", "SourceFile", "SourceInfo", "SourceFiles", "Roles"), "for sources"),
     # What tf.data, Keras, PyTorch or a loader calls.
     **dict.fromkeys(("GraphTransform", "GraphDetection", "GraphSegmentation"), "called with tensors, in a graph"),
+    "Augmentation": "drawn and checked by loaders",
+    **dict.fromkeys(("MixUp", "CutMix", "OneMixing"), "called with a batch of a loader, and checks its kind"),
     **dict.fromkeys(("Manifest", "Mixture", "Order", "Receipt"), "parts of a result, for our own code"),
     **dict.fromkeys(("AnnotationCode", "RejectCode", "Target"), "plain values"),
 }
@@ -65,8 +71,8 @@ CALLED_BY_OTHERS = {
     "Split": "reading",
     "Detection": "follow",
     "Segmentation": "follow",
-    "GeometricTransform": "draw follow see",
-    "RandomCrop": "choice choices view windows",
+    "GeometricTransform": "augmented draw follow see",
+    "RandomCrop": "augmented check_pixels choice choices edits view windows",
     "Report": "committed_with of",
     "ImageOptions": "from_json",
     "Shares": "of",
@@ -148,7 +154,7 @@ def unchecked() -> list[str]:
         name for name, made in public() if inspect.isfunction(made) and not is_checked(made) and name not in FUNCTIONS
     ]
     for kind, made in door_classes().items():
-        if kind in NO_DOORS:
+        if kind in NO_DOORS or issubclass(made, Augmentation):
             continue
         for name, function in methods(made):
             if not is_checked(function) and not is_excused(kind, name):

@@ -11,12 +11,17 @@ import shardfeed
 from shardfeed.converters import ImageOptions, LabelOptions, convert, open_source
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import Global, Position, Ranks, crop
+from shardfeed.pipelines.augment import affine, color_jitter, grayscale, recipes
 from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
 from shardfeed.pipelines.geometry import Crops
 from shardfeed.pipelines.torch import random_resized_crop, to_device, torch_loader
 from shardfeed.pipelines.windows import view_seeds
 
-VIEWS = [crop(48), crop((40, 24), area=(0.3, 0.6)), crop(16, area=(0.05, 0.3), flip=False)]
+VIEWS = [
+    crop(48),
+    crop((40, 24), area=(0.3, 0.6), augment=[color_jitter(0.4, 0.4, 0.4, 0.1), affine(20)]),
+    crop(16, area=(0.05, 0.3), flip=False, augment=recipes.torchvision_classification),
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +60,8 @@ def test_each_view_is_that_of_a_single_crop_with_its_seeds(
         single = BatchDecoder(one, split.schema, split.formats, 0)(payloads, view_seeds(seeds, number))
         assert (found.images[number] == single.images).all()
         assert number or (found.views, found.others) == (single.views, single.others)
+        plain = BatchDecoder(one.augmented(()), split.schema, split.formats, 0)(payloads, view_seeds(seeds, number))
+        assert (single.images == plain.images).all() == (not one.augment)
     assert (view_seeds(seeds, 0) == seeds).all()
     assert len({tuple(view_seeds(seeds, number)[5]) for number in range(9)}) == 9
 
@@ -97,6 +104,13 @@ def test_views_go_on_where_a_run_was_killed_on_any_number_of_ranks(photos: Path)
             assert all((np.concatenate(share) == view).all() for share, view in zip(shares, expected, strict=True))
 
 
+def test_two_views_of_one_recipe_draw_different_numbers(photos: Path) -> None:
+    whole: dict[str, Any] = {"area": (1, 1), "aspect_ratio": (1e-9, 1e9), "flip": False}
+    views = [crop(24, **whole, augment=[color_jitter(0.4)])] * 2
+    (first, second), _ = next(iter(shardfeed.array_batches(train(photos), batch_size=12, views=views)))
+    assert (first != second).any((1, 2, 3)).all()
+
+
 def test_several_views_have_what_their_parts_have() -> None:
     gray, plain = (crop(8, flip=flip, channels=channels) for flip, channels in ((True, 1), (False, 3)))
     for views, channels, mirrors in (((gray, plain), 1, True), ((plain, gray), 3, True), ((plain,), 3, False)):
@@ -112,6 +126,7 @@ def test_what_is_for_one_view_is_refused(photos: Path) -> None:
         (shardfeed.array_batches, {**views, "image_size": 48}, "image_size"),
         (shardfeed.array_batches, {**views, "letterbox": True}, "letterbox"),
         (shardfeed.array_batches, {**views, "targets": ["boxes"]}, "targets"),
+        (shardfeed.array_batches, {**views, "augment": [grayscale()]}, "each view has augmentations of its own"),
         (shardfeed.array_batches, {**views, "views": []}, "no view"),
         (shardfeed.array_batches, {**views, "order": Global(shapes=[(48, 48)])}, "views: got views, which have sizes"),
         (torch_loader, {**views, "image_transform": random_resized_crop(48)}, "image_transform"),

@@ -18,9 +18,16 @@ import numpy as np
 
 import shardfeed
 from shardfeed.pipelines import Blocks, Global, Position, Ranks, Stream, mix
+from shardfeed.pipelines.augment import affine, color_jitter, gaussian_blur, recipes
 
 SIZE = 32
-OPTIONS: dict[str, Any] = {"batch_size": 12, "seed": 5}
+AUGMENT = [
+    color_jitter(0.4, 0.4, 0.4, 0.1, p=0.8),
+    affine(15, (0.1, 0.1)),
+    gaussian_blur(5, p=0.5),
+    *recipes.torchvision_classification,
+]
+OPTIONS: dict[str, Any] = {"batch_size": 12, "seed": 5, "augment": AUGMENT}
 ORDERS = {
     "global": Global(),
     "blocks": Blocks(buffer=60, block_bytes=14_000),  # three windows of the 161 records

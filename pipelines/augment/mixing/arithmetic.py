@@ -18,7 +18,7 @@ _PIECE = 1 << 14  # values that are blended at once: more would not stay in the 
 
 
 class Mixed(NamedTuple):
-    """What was drawn for a batch: each sample keeps a `share` of itself, 0..1; the rest is the sample before it.
+    """A draw for a batch: each sample keeps a `share` of itself, 0..1; the rest is the sample before it.
 
     `box`: of the images, in pixels, if that part is replaced instead of all of them being blended, with a share in
     steps of 1/256.

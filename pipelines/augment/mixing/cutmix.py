@@ -36,7 +36,7 @@ def cutmix(alpha: Alpha = 1.0, *, classes: Positive | None = None, p: Fraction =
 
 @dataclass(frozen=True, repr=False)
 class CutMix(Mixing):
-    """What `cutmix` returns."""
+    """Made by `cutmix`."""
 
     def drawn(self, chance: random.Random, height: int, width: int) -> Mixed:
         half = 0.5 * math.sqrt(1 - self.share(chance))

@@ -36,7 +36,7 @@ class Mixing(ABC):
         """Draw for one batch of images of this size."""
 
     def draw(self, seed: int, height: int, width: int) -> Mixed:
-        """What is done to a batch with this seed: a `SampleSeed`, or any integer."""
+        """Draw what is done to a batch with this seed: a `SampleSeed`, or any integer."""
         # Python's own generator, whose numbers are the same in every release; and it has beta distributions.
         chance = random.Random(int(own_seed(seed)))
         if chance.random() >= self.p:

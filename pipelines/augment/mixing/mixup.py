@@ -36,7 +36,7 @@ def mixup(alpha: Alpha = 1.0, *, classes: Positive | None = None, p: Fraction = 
 
 @dataclass(frozen=True, repr=False)
 class MixUp(Mixing):
-    """What `mixup` returns."""
+    """Made by `mixup`."""
 
     def drawn(self, chance: random.Random, height: int, width: int) -> Mixed:
         del height, width

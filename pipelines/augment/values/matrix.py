@@ -6,6 +6,7 @@ from shardfeed.pipelines.augment.colors import BRIGHTNESS
 from shardfeed.pipelines.augment.edits import parts_of
 
 _FINEST = 14  # bits of the fraction of a coefficient, at most
+_MOST_OFFSET = 2.0**40  # far outside the pixels, whatever the shift
 
 
 def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -17,8 +18,10 @@ def edited(image: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     matrix, of_mean, added = _for_channels(numbers, channels)
     whole, shift = quantised(matrix)
     mean = image.reshape(-1, channels).sum(0, dtype=np.int64) / (image.shape[0] * image.shape[1])
-    offset = np.rint((of_mean @ mean + added * (white / 255)) * 2.0**shift).astype(np.int64)
-    offset += (1 << shift) >> 1
+    moved = added * (white // 255)
+    for channel in range(channels):  # in this order, as C++ adds them
+        moved = moved + of_mean[:, channel] * mean[channel]
+    offset = np.rint(moved * 2.0**shift).clip(-_MOST_OFFSET, _MOST_OFFSET).astype(np.int64) + ((1 << shift) >> 1)
     made = (image.astype(np.int64) @ whole.T.astype(np.int64) + offset) >> shift
     return made.clip(0, white).astype(image.dtype)
 
@@ -35,5 +38,11 @@ def _for_channels(numbers: np.ndarray, channels: int) -> tuple[np.ndarray, np.nd
     matrix, of_mean, added = (part[0] for part in parts_of(numbers[None]))
     if channels == 3:
         return matrix, of_mean, added
-    weights = BRIGHTNESS[None]
-    return weights @ matrix.sum(1, keepdims=True), weights @ of_mean.sum(1, keepdims=True), weights @ added
+    gray = np.array([[_of_gray(part.sum(1))] for part in (matrix, of_mean)])
+    return gray[0, None], gray[1, None], np.array([_of_gray(added)])
+
+
+def _of_gray(sums: np.ndarray) -> float:
+    """The brightness of a colour, added up as C++ does."""
+    red, green, blue = (BRIGHTNESS * sums).tolist()
+    return red + green + blue

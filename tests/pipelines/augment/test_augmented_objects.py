@@ -5,7 +5,6 @@ The same in NumPy, PyTorch and TensorFlow, through the loaders.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from shardfeed.converters import Sample, convert
 from shardfeed.converters.sources.source import MaskTable, Objects, RasterImage
 from shardfeed.errors import UsageError
 from shardfeed.kinds import ROTATED
-from shardfeed.pipelines import Global, arrays, geometry, make_batches
+from shardfeed.pipelines import Global, make_batches
 from shardfeed.pipelines import detection as detection_of_tensorflow
 from shardfeed.pipelines import letterbox as letterbox_of_tensorflow
 from shardfeed.pipelines import random_resized_crop as crop_of_tensorflow
@@ -142,24 +141,17 @@ CROPS = {"crop": {"area": (0.3, 1.0)}, "letterbox": {}}
 
 def of_torch(kind: str, augment: Sequence[Augmentation]) -> Any:
     make: Any = random_resized_crop if kind == "crop" else letterbox
-    image = make(SIDE, antialias=False, **CROPS[kind])
-    return replace(image, crop=image.crop.augmented(augment))
+    return make(SIDE, antialias=False, augment=augment, **CROPS[kind])
 
 
 def of_tensorflow(kind: str, augment: Sequence[Augmentation]) -> Any:
     make: Any = crop_of_tensorflow if kind == "crop" else letterbox_of_tensorflow
-    image = make(SIDE, **CROPS[kind])
-    image.crop = image.crop.augmented(augment)
-    return image
+    return make(SIDE, augment=augment, **CROPS[kind])
 
 
-def of_numpy(
-    monkeypatch: pytest.MonkeyPatch, train: Split, kind: str, augment: Sequence[Augmentation], **options: Any
-) -> list[dict[str, Any]]:
-    for name in ("RandomCrop", "Letterbox"):
-        monkeypatch.setattr(arrays, name, partial(getattr(geometry, name), augment=tuple(augment)))
-    asked = {"letterbox": True} if kind == "letterbox" else CROPS[kind]
-    return list(array_batches(train, batch_size=BATCH, image_size=SIDE, seed=5, **asked, **options))
+def of_numpy(train: Split, kind: str, augment: Sequence[Augmentation], **options: Any) -> list[dict[str, Any]]:
+    options |= {"letterbox": True} if kind == "letterbox" else CROPS[kind]
+    return list(array_batches(train, batch_size=BATCH, image_size=SIDE, seed=5, augment=augment, **options))
 
 
 def torch_batches(train: Split, transform: Any, workers: int = 0) -> list[Any]:
@@ -205,12 +197,10 @@ def test_what_is_painted_stays_under_its_mask_box_and_points(train: Split, kind:
 @pytest.mark.parametrize(
     ("kind", "name"), [("crop", "all"), ("letterbox", "all"), *(("crop", name) for name in ALL if name != "all")]
 )
-def test_three_frameworks_see_the_same_objects(
-    train: Split, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
-) -> None:
+def test_three_frameworks_see_the_same_objects(train: Split, kind: str, name: str) -> None:
     """Images, boxes, areas, masks, key points and rotated boxes, bit for bit, in every sample of an epoch."""
     augment = AUGMENT[name]
-    of_arrays = of_numpy(monkeypatch, train, kind, augment, targets=["boxes", "masks", "keypoints"])
+    of_arrays = of_numpy(train, kind, augment, targets=["boxes", "masks", "keypoints"])
     full: Any = {"masks": True, "keypoints": True}
     tensors = torch_batches(train, detection(of_torch(kind, augment), **full))
     corners = torch_batches(train, detection(of_torch(kind, augment), boxes="xyxyxyxy"))
@@ -247,10 +237,7 @@ def test_batches_of_several_shapes_follow_too(train: Split) -> None:
     """A shape is chosen by the order: also for one image in a transform of the user's."""
     order: Any = Global(shapes=[(48, 64), (64, 48)])
     augment = AUGMENT["all"]
-    image = random_resized_crop(antialias=False)
-    image = replace(image, crop=image.crop.augmented(augment))
-    in_graph = crop_of_tensorflow()
-    in_graph.crop = in_graph.crop.augmented(augment)
+    image, in_graph = random_resized_crop(antialias=False, augment=augment), crop_of_tensorflow(augment=augment)
     full: Any = {"masks": True, "keypoints": True}
     keys, own = detection(image, **full).bind(train.schema)
     loaders = [
@@ -275,9 +262,9 @@ def test_batches_of_several_shapes_follow_too(train: Split) -> None:
 
 
 @pytest.mark.parametrize("kind", CROPS)
-def test_rasters_are_void_where_there_is_no_image(train: Split, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_rasters_are_void_where_there_is_no_image(train: Split, kind: str) -> None:
     augment = AUGMENT["all"]
-    of_arrays = of_numpy(monkeypatch, train, kind, augment, targets=["raster"])
+    of_arrays = of_numpy(train, kind, augment, targets=["raster"])
     tensors = torch_batches(train, segmentation(of_torch(kind, augment)))
     segment = segmentation_of_tensorflow(of_tensorflow(kind, augment), sample_weight=True)
     graph = make_batches(train, segment, batch_size=BATCH, seed=5, order="global").as_numpy_iterator()
@@ -319,8 +306,8 @@ def test_targets_say_the_same(train: Split, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(train, "schema", without_void)
     asked: Any = {"targets": ["raster"]}
     with pytest.raises(UsageError, match=r"^targets: .*which affine shows, become void; leave affine out$"):
-        of_numpy(monkeypatch, train, "crop", AUGMENT["affine"], **asked)
-    assert "raster" in of_numpy(monkeypatch, train, "crop", AUGMENT["turns"], **asked)[0]
+        of_numpy(train, "crop", AUGMENT["affine"], **asked)
+    assert "raster" in of_numpy(train, "crop", AUGMENT["turns"], **asked)[0]
 
 
 def test_points_that_cannot_be_flipped_refuse_augmentations_that_mirror(train: Split) -> None:
@@ -329,6 +316,27 @@ def test_points_that_cannot_be_flipped_refuse_augmentations_that_mirror(train: S
         make(bound("letterbox", AUGMENT["affine"]), keypoints=True).bind(schema)
         with pytest.raises(UsageError, match="augmentations that do not mirror"):
             make(bound("letterbox", [random_apply([vertical_flip()])]), keypoints=True).bind(schema)
+
+
+def test_augment_of_a_loader_reaches_the_objects(train: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of the crop within `detection`; and what the dataset lacks for it is said when the loader is made."""
+    augment, full = AUGMENT["all"], {"masks": True, "keypoints": True}
+    inside = torch_batches(train, detection(of_torch("crop", augment), **full))
+    transform: Any = detection(of_torch("crop", []), **full)
+    given: Any = {"batch_size": BATCH, "workers": 0, "seed": 5}
+    outside = list(torch_loader(train, transform=transform, augment=augment, **given))
+    for (images, targets), (others, same) in zip(inside, outside, strict=True):
+        np.testing.assert_array_equal(images.numpy(), others.numpy())
+        for target, equal in zip(targets, same, strict=True):
+            assert target.keys() == equal.keys()
+            for key, values in target.items():
+                np.testing.assert_array_equal(values.numpy(), equal[key].numpy(), err_msg=key)
+    unpaired = replace(train.schema, keypoints=Keypoints(("left", "right", "centre"), ()))
+    monkeypatch.setattr(train, "schema", unpaired)
+    upright: Any = detection(of_torch("letterbox", []), keypoints=True)
+    torch_loader(train, transform=upright, augment=[affine(10)], **given)
+    with pytest.raises(UsageError, match="augmentations that do not mirror"):
+        torch_loader(train, transform=upright, augment=[vertical_flip()], **given)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -385,9 +393,9 @@ def test_a_view_in_the_graph_has_its_moves(train: Split) -> None:
         assert point.tolist() == [[[1, SIDE - 2]]]
 
 
-def test_colours_move_nothing_and_leave_the_way_back(train: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_move_nothing_and_leave_the_way_back(train: Split) -> None:
     augment = [color_jitter(0.4), erasing()]
-    (batch, *_) = of_numpy(monkeypatch, train, "letterbox", augment, targets=["boxes"])
+    (batch, *_) = of_numpy(train, "letterbox", augment, targets=["boxes"])
     assert {"scale", "offset"} <= batch.keys()
     (_, targets), *_ = torch_batches(train, detection(of_torch("letterbox", augment)))
     assert {"scale", "offset"} <= targets[0].keys()

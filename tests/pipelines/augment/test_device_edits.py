@@ -50,7 +50,7 @@ def given(**more: Any) -> dict[str, Any]:
 
 
 def test_on_the_device_as_on_the_host(flowers: Dataset) -> None:
-    """What runs in the loader and what goes on in to_device draw as one list would."""
+    """The list of the loader and that of to_device draw as one list would."""
     from shardfeed.pipelines.torch import to_device, torch_loader
 
     def loader(augment: list[Any]) -> Any:
