@@ -1,9 +1,9 @@
 """Hue as a rotation, as ours, beside hue in HSV, as torchvision's: `python benchmarks/hue.py hue`, or `petals`.
 
-A small network learns flowers, whose class is the number of petals and their hue, or the petals alone, with `color_jitter(0.4, 0.4, 0.4)`
-and a hue that turns by up to a tenth of the circle, or not at all. A table has the accuracy on flowers that were not
-seen, in percent, mean and standard deviation over seeds, and the difference from HSV of the networks of one seed.
-docs/augmentations.md has it. It takes six minutes of one core.
+A small network learns flowers, whose class is the number of petals and their hue, or the petals alone, with
+`color_jitter(0.4, 0.4, 0.4)` and a hue that turns by up to a tenth of the circle, or not at all. A table has the
+accuracy on flowers that were not seen, in percent, mean and standard deviation over seeds, and the difference from HSV
+of the networks of one seed. docs/augmentations.md has it. It takes six minutes of one core.
 """
 
 import argparse
