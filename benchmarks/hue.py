@@ -1,9 +1,9 @@
-"""Hue as a rotation, as ours, beside hue in HSV, as torchvision's: `python benchmarks/hue.py [--seeds 8]`.
+"""Hue as a rotation, as ours, beside hue in HSV, as torchvision's: `python benchmarks/hue.py hue`, or `petals`.
 
-A small network learns flowers, whose class is the number of petals and their hue, with `color_jitter(0.4, 0.4, 0.4)`
-and a hue that turns by up to a tenth of the circle, or not at all. A table has the accuracy on flowers that were not
-seen, in percent, mean and standard deviation over seeds, and the difference from HSV of the networks of one seed.
-docs/augmentations.md has it. It takes six minutes of one core.
+A small network learns flowers, whose class is the number of petals and their hue, or the petals alone, with
+`color_jitter(0.4, 0.4, 0.4)` and a hue that turns by up to a tenth of the circle, or not at all. A table has the
+accuracy on flowers that were not seen, in percent, mean and standard deviation over seeds, and the difference from HSV
+of the networks of one seed. docs/augmentations.md has it. It takes six minutes of one core.
 """
 
 import argparse
@@ -48,11 +48,11 @@ def flower(draw: np.random.Generator, petals: int, hue: float) -> np.ndarray:
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
-def flowers(count: int, seed: int) -> tuple[np.ndarray, torch.Tensor]:
-    """Images, uint8 [count, SIDE, SIDE, 3], and their classes, int64 [count]."""
+def flowers(count: int, seed: int, of_hue: bool) -> tuple[np.ndarray, torch.Tensor]:
+    """Images, uint8 [count, SIDE, SIDE, 3], and their classes, int64 [count], which are of a hue or of any."""
     draw = np.random.default_rng(seed)
-    labels = np.arange(count) % (len(PETALS) * HUES)
-    hues = labels // len(PETALS) / HUES + draw.normal(0, SPREAD, count)
+    labels = np.arange(count) % (len(PETALS) * (HUES if of_hue else 1))
+    hues = labels // len(PETALS) / HUES + draw.normal(0, SPREAD, count) if of_hue else draw.random(count)
     images = [flower(draw, PETALS[label % len(PETALS)], hue) for label, hue in zip(labels, hues, strict=True)]
     return np.stack(images), torch.from_numpy(labels)
 
@@ -102,9 +102,10 @@ def ready(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(images).permute(0, 3, 1, 2).float() / 64 - 2
 
 
-def accuracy(change: Changed, seed: int, test: tuple[np.ndarray, torch.Tensor]) -> float:
+def accuracy(change: Changed, seed: int, of_hue: bool) -> float:
     """The accuracy of a network that was trained with a change of the images, in percent."""
-    images, labels = flowers(TRAINED, seed)
+    images, labels = flowers(TRAINED, seed, of_hue)
+    unseen, answers = flowers(TESTED, 0, of_hue)
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
     for inputs, outputs in ((3, 16), (16, 32), (32, 64)):
@@ -122,18 +123,17 @@ def accuracy(change: Changed, seed: int, test: tuple[np.ndarray, torch.Tensor]) 
             schedule.step()
     model.eval()
     with torch.no_grad():
-        return 100 * (model(ready(test[0])).argmax(1) == test[1]).double().mean().item()
+        return 100 * (model(ready(unseen)).argmax(1) == answers).double().mean().item()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Accuracy of a small network with hue as a rotation and in HSV.")
+    parser.add_argument("classes", choices=["hue", "petals"])
     parser.add_argument("--seeds", type=int, default=8)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    test = flowers(TESTED, 0)
-    found = np.array(
-        [[accuracy(change, seed, test) for change in CHANGES.values()] for seed in range(1, args.seeds + 1)]
-    )
+    of_hue, seeds = args.classes == "hue", range(1, args.seeds + 1)
+    found = np.array([[accuracy(change, seed, of_hue) for change in CHANGES.values()] for seed in seeds])
     print("| hue | accuracy | difference from HSV |\n|---|---:|---:|")
     for name, each in zip(CHANGES, found.T, strict=True):
         cells = [f"{figures.mean():.2f} ± {figures.std(ddof=1):.2f}" for figures in (each, each - found[:, 0])]
