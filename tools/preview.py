@@ -3,7 +3,6 @@
 import io
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -114,15 +113,17 @@ def _may_flip(schema: Schema, targets: Sequence[str]) -> bool:
 def _drawn_schema(schema: Schema, targets: Sequence[str]) -> Schema:
     """The schema of what is drawn: the features of the targets alone."""
     keys = {key for name in targets for key in _TARGETS[name]} | {IS_CROWD}
-    return replace(schema, features={key: feature for key, feature in schema.features.items() if key in keys})
+    features = {key: feature for key, feature in schema.features.items() if key in keys}
+    names = {key: names for key, names in schema.class_names.items() if key in features}
+    keypoints = schema.keypoints if "keypoints" in targets else None
+    return Schema(features, names, keypoints=keypoints, raster=schema.raster if "raster" in targets else None)
 
 
 def _sheet_of_draws(batches: Iterable[Any], schema: Schema, title: str, note: str) -> Image.Image:
     """Twelve draws of an image with its annotations. `batches`: with one image each, of an epoch each."""
     tiles = [_tile_of(epoch, batch, schema) for epoch, batch in enumerate(islice(batches, _DRAWS))]
     rows = [SheetRow("", "", "", tiles[start : start + _COLUMNS]) for start in range(0, len(tiles), _COLUMNS)]
-    legend = raster_legend(schema) if RASTER in schema.features else ()
-    return draw_sheet(title, [note], rows, _COLUMNS, side=WIDE_TILE, legend=legend)
+    return draw_sheet(title, [note], rows, _COLUMNS, side=WIDE_TILE, legend=raster_legend(schema))
 
 
 def _tile_of(epoch: int, batch: Mapping[str, Any], schema: Schema) -> Tile:
