@@ -72,7 +72,7 @@ def check_augment(name: str, augment: Any) -> None:
 
 
 def _augment_remedy(augment: Any) -> str:
-    """What to type in place of something that is no list of augmentations."""
+    """The remedy for something that is no list of augmentations."""
     each = augment if isinstance(augment, list | tuple) else [augment]
     if any(isinstance(value, Crop) for value in each):
         return "give crops as views="

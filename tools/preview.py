@@ -72,9 +72,9 @@ def preview(
         RecordError: for a damaged record or an image that cannot be decoded.
 
     Example:
-        from shardfeed.pipelines.augment import recipes
+        from shardfeed.pipelines.augment import color_jitter, grayscale
 
-        shardfeed.preview(data["train"], augment=recipes.simclr)
+        shardfeed.preview(data["train"], augment=[color_jitter(0.4, 0.4, 0.4), grayscale()])
     """
     number = _number_of(split, index, seed)
     one = split[number : number + 1]

@@ -388,7 +388,7 @@ def _check_foreign_pixels(transform: Transform, dtype: np.dtype) -> None:
 
 
 class _Obstacle(NamedTuple):
-    """What `decode` cannot be combined with, and how to do without."""
+    """A reason why a GPU cannot decode for a loader, and how to do without."""
 
     got: str
     remedy: str
