@@ -18,6 +18,8 @@ from shardfeed.pipelines.augment.values import erase, turn, warp
 Moves = Sequence[tuple[Edit, np.ndarray]]
 Size = tuple[int, int]
 
+_ROUNDED = np.full(2, 1e-6)  # pixels: a point this near to the border is on it
+
 _FORWARD: dict[Edit, Callable[[np.ndarray, Size], np.ndarray]] = {Edit.WARP: warp.forward, Edit.TURN: turn.forward}
 
 
@@ -61,12 +63,16 @@ def move_points(points: np.ndarray, moves: Moves, target: Size) -> tuple[np.ndar
     A point that is erased counts as outside.
     """
     inside, places = np.ones(points.shape[:2], bool), points.astype(np.float64)
+    sides = np.array([target[1], target[0]], np.float64)
+    frame = np.concatenate([-_ROUNDED, sides + _ROUNDED])
     for kind, numbers in moves:
         if kind == Edit.ERASE:
             inside &= ~_within(places, erase.corners(numbers))
             continue
         places = polygons.through(_FORWARD[kind](numbers, target), places)
-        inside &= _within(places, (0, 0, target[1], target[0]))
+        within = _within(places, frame)
+        places = np.where(within[..., None], places.clip(0, sides), places)
+        inside &= within
     return places.astype(np.float32), inside
 
 
@@ -119,10 +125,9 @@ def unpacked(rows: np.ndarray) -> Moves:
     return [(Edit(int(row[0])), row[1:]) for row in rows if row[0] != Edit.NONE]
 
 
-def _within(places: np.ndarray, rectangle: Sequence[float] | np.ndarray) -> np.ndarray:
+def _within(places: np.ndarray, rectangle: np.ndarray) -> np.ndarray:
     """Whether each place, [..., 2], is in the rectangle xmin, ymin, xmax, ymax, or on its border."""
-    least, most = np.asarray(rectangle[:2]), np.asarray(rectangle[2:])
-    x_and_y = (places >= least) & (places <= most)
+    x_and_y = (places >= rectangle[:2]) & (places <= rectangle[2:])
     return x_and_y[..., 0] & x_and_y[..., 1]
 
 

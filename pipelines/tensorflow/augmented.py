@@ -69,13 +69,16 @@ def finished_points(
     return tf.ensure_shape(made, [*points.shape[:2], 2 if visibility is None else 3])
 
 
-def move_raster(pixels: tf.Tensor, moves: tf.Tensor, outside: int | None) -> tf.Tensor:
-    """`places.move_raster`."""
+def move_rasters(rasters: tf.Tensor, moves: tf.Tensor, outside: int | None) -> tf.Tensor:
+    """`places.move_raster` of each of some masks or rasters of a view, [k, height, width]."""
 
-    def move(pixels: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        return places.move_raster(pixels, places.unpacked(moves), outside)
+    def move(rasters: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        made, same = np.empty_like(rasters), places.unpacked(moves)
+        for moved, raster in zip(made, rasters, strict=True):
+            moved[:] = places.move_raster(raster, same, outside)
+        return made
 
-    return tf.ensure_shape(tf.numpy_function(move, [pixels, moves], pixels.dtype, stateful=False), pixels.shape)
+    return tf.ensure_shape(tf.numpy_function(move, [rasters, moves], rasters.dtype, stateful=False), rasters.shape)
 
 
 def _size(target: np.ndarray) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from shardfeed.pipelines.objects import BoxFormat, LabelOffset, box_columns, obj
 from shardfeed.pipelines.tensorflow import views
 from shardfeed.pipelines.tensorflow.assembly import Transform
 from shardfeed.pipelines.tensorflow.augment import GraphTransform
+from shardfeed.pipelines.tensorflow.augmented import move_rasters
 from shardfeed.pipelines.tensorflow.views import SeenBoxTensors, ViewTensors, see_raster
 from shardfeed.schema import SOURCE_ID, Schema
 
@@ -290,15 +291,17 @@ def formatted(boxes: tf.Tensor, form: str, target: tuple[Any, Any]) -> tf.Tensor
 
 def _masks(encoded: tf.Tensor, view: ViewTensors) -> tf.Tensor:
     """PNGs, [k], as uint8 [k, height, width] of the target, 0 or 1; 255, as other programs write, becomes 1."""
+    in_crop = view._replace(moves=None)  # all masks move at once, which takes less time
 
     def mask(png: tf.Tensor) -> tf.Tensor:
         pixels = tf.io.decode_png(png, 1)[:, :, 0]
         with tf.control_dependencies([_same_size(pixels, view)]):
-            return tf.cast(see_raster(pixels, view, 0) > 0, tf.uint8)
+            return tf.cast(see_raster(pixels, in_crop, 0) > 0, tf.uint8)
 
     signature = tf.TensorSpec(views.static_sides(view.target), tf.uint8)
     none = tf.zeros([0, *view.target], tf.uint8)  # `map_fn` cannot make it of sides that an order decides
-    return tf.cond(tf.size(encoded) > 0, lambda: tf.map_fn(mask, encoded, fn_output_signature=signature), lambda: none)
+    masks = tf.cond(tf.size(encoded) > 0, lambda: tf.map_fn(mask, encoded, fn_output_signature=signature), lambda: none)
+    return masks if view.moves is None else move_rasters(masks, view.moves, 0)
 
 
 def _values(png: tf.Tensor, view: ViewTensors, dtype: tf.DType) -> tf.Tensor:

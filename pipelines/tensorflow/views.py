@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from shardfeed.pipelines.geometry import BY_ORDER, LEAST_SIDE, Crop
-from shardfeed.pipelines.tensorflow.augmented import boxes_after_moves, finished_points, move_raster
+from shardfeed.pipelines.tensorflow.augmented import boxes_after_moves, finished_points, move_rasters
 
 
 class ViewTensors(NamedTuple):
@@ -122,7 +122,7 @@ def see_raster(pixels: tf.Tensor, view: ViewTensors, padding: int | None) -> tf.
     picked = tf.gather(tf.gather(pixels, tf.maximum(rows, 0)), tf.maximum(columns, 0), axis=1)
     picked = tf.where(seen, picked, tf.cast(padding or 0, pixels.dtype))
     picked = tf.ensure_shape(picked, static_sides(view.target))
-    return picked if view.moves is None else move_raster(picked, view.moves, padding)
+    return picked if view.moves is None else move_rasters(picked[None], view.moves, padding)[0]
 
 
 def source_pixels(view: ViewTensors) -> tuple[tf.Tensor, tf.Tensor]:

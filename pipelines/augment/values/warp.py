@@ -55,8 +55,8 @@ def forward(numbers: np.ndarray, target: tuple[int, int]) -> np.ndarray:
     (height, width), (a, b, c) = target, from_corner[2]
     scales = c, c + a * width, c + b * height, c + a * width + b * height
     is_crossed = min(scales) < 0 < max(scales)
-    in_front = np.linalg.det(from_corner) if is_crossed else c
-    return -from_corner if in_front < 0 else from_corner
+    from_corner /= max(scales, key=abs)  # which is the same homography; now the largest scale is 1
+    return -from_corner if is_crossed and np.linalg.det(from_corner) < 0 else from_corner
 
 
 def places(homography: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

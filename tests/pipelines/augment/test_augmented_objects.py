@@ -318,6 +318,27 @@ def test_points_that_cannot_be_flipped_refuse_augmentations_that_mirror(train: S
             make(bound("letterbox", [random_apply([vertical_flip()])]), keypoints=True).bind(schema)
 
 
+def test_augment_of_a_loader_reaches_the_objects(train: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of the crop within `detection`; and what the dataset lacks for it is said when the loader is made."""
+    augment, full = AUGMENT["all"], {"masks": True, "keypoints": True}
+    inside = torch_batches(train, detection(of_torch("crop", augment), **full))
+    transform: Any = detection(of_torch("crop", []), **full)
+    given: Any = {"batch_size": BATCH, "workers": 0, "seed": 5}
+    outside = list(torch_loader(train, transform=transform, augment=augment, **given))
+    for (images, targets), (others, same) in zip(inside, outside, strict=True):
+        np.testing.assert_array_equal(images.numpy(), others.numpy())
+        for target, equal in zip(targets, same, strict=True):
+            assert target.keys() == equal.keys()
+            for key, values in target.items():
+                np.testing.assert_array_equal(values.numpy(), equal[key].numpy(), err_msg=key)
+    unpaired = replace(train.schema, keypoints=Keypoints(("left", "right", "centre"), ()))
+    monkeypatch.setattr(train, "schema", unpaired)
+    upright: Any = detection(of_torch("letterbox", []), keypoints=True)
+    torch_loader(train, transform=upright, augment=[affine(10)], **given)
+    with pytest.raises(UsageError, match="augmentations that do not mirror"):
+        torch_loader(train, transform=upright, augment=[vertical_flip()], **given)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_an_image_alone_is_edited_as_in_its_batch(train: Split, name: str) -> None:
     """By a transform of the user's, that calls ours: the same pixels and targets as without Python of the user's."""

@@ -253,6 +253,34 @@ def test_a_mirrored_crop_that_is_mirrored_again_swaps_nothing() -> None:
         see_points(x, y, visible, view._replace(mirrored=False, moves=(upright,)), ())
 
 
+@pytest.mark.parametrize("factor", [1, -1, 1e9, -1e-9])
+def test_a_multiple_of_a_homography_is_the_same(factor: float) -> None:
+    target = (40, 60)
+    for way in ("affine", "perspective"):
+        _, numbers = WAYS[way][1](np.array([0.8, 0.3, 0.5, 0.7, 0.4, 0.2, 0.6, 0.1]), target)
+        other = numbers.copy()
+        other[:9] *= factor
+        boxes = boxes_within(target, 3)
+        moves, same = [(Edit.WARP, numbers)], [(Edit.WARP, other)]
+        for one, two in zip(move_boxes(boxes, moves, target), move_boxes(boxes, same, target), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-4)
+        assert are_mirrored(moves, target) == are_mirrored(same, target)
+
+
+def test_points_on_the_border_stay_there() -> None:
+    """A warp by nothing, whose rounding is of the size of a float's last bit."""
+    target = (50, 70)
+    angle = np.radians(30)
+    turn_back = np.array([[np.cos(angle), -np.sin(angle), 7], [np.sin(angle), np.cos(angle), -3], [0, 0, 1]])
+    nothing = numbered(Edit.WARP, *(np.linalg.inv(turn_back) @ turn_back).ravel())
+    corners = np.array([[[0, 0], [70, 0], [70, 50], [0, 50]]], np.float32)
+    moved, inside = move_points(corners, [nothing] * 3, target)
+    assert inside.all()
+    np.testing.assert_allclose(moved, corners, atol=1e-5)
+    assert (moved >= 0).all()
+    assert (moved <= [70, 50]).all()
+
+
 def test_there_is_no_way_back_from_moved_places() -> None:
     view = cropped((6, 8), Window(0, 0, 6, 8), (6, 8))
     to_source(view._replace(moves=(numbered(Edit.ERASE, 0, 0, 2, 2),)))
