@@ -4,8 +4,8 @@
 
 Each reads a dataset of ours with the shardfeed of its Python: crops from `train_batches`, batches of 64, epoch after
 epoch. Options: those of `train_batches`; `size=64` instead of 224; `loader=arrays`: `array_batches`; `loader=torch`:
-`torch_loader` with 2 workers, and then `antialias=0` and `processes=1` too; names in capitals set environment
-variables. A turn is so short that the machine is as busy for all of a cycle, and ratios to the first are taken within a
+`torch_loader` with 2 workers, and then `antialias=0` and `processes=1` too; `augment=simclr`: a recipe's name; names
+in capitals set environment variables. A turn is so short that the machine is as busy for all of a cycle, and ratios to the first are taken within a
 cycle. CPU time and memory (PSS) are those of the process and its workers; the first batch is counted from its start.
 """
 
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -38,10 +38,14 @@ data, counter, options = sys.argv[1:]
 counted = mmap.mmap(os.open(counter, os.O_RDWR), 8)
 split, options = next(iter(shardfeed.open(data).values())), json.loads(options)
 loader, size = options.pop("loader", ""), options.pop("size", 224)
+if "augment" in options:
+    from shardfeed.pipelines.augment import recipes
+
+    options["augment"] = getattr(recipes, options["augment"])
 if loader == "torch":
     from shardfeed.pipelines.torch import Workers, random_resized_crop, torch_loader
 
-    crop = random_resized_crop(size, antialias=bool(options.pop("antialias", 1)))
+    crop = random_resized_crop(size, antialias=bool(options.pop("antialias", 1)), augment=options.pop("augment", ()))
     workers = Workers(2, processes=True) if options.pop("processes", 0) else 2
     batches = torch_loader(split, batch_size={BATCH}, image_transform=crop, workers=workers, **options)
 else:
@@ -132,17 +136,22 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1.5, help="of a turn (1.5)")
     args = parser.parse_args()
+    return compare(args.what, args.cycles, args.seconds)
+
+
+def compare(what: Sequence[str], cycles: int, seconds: float) -> int:
+    """Print a table of pipelines, each as NAME=PYTHON:DATASET[:OPTION=VALUE...]."""
     running: dict[str, Running] = {}
     found: dict[str, list[tuple[float, float]]] = {}
     memory: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for number, each in enumerate(args.what):
-                name, _, what = each.partition("=")
-                running[name] = begun(what, Path(folder), number)
-            for cycle in range(args.cycles):
+            for number, each in enumerate(what):
+                name, _, pipeline = each.partition("=")
+                running[name] = begun(pipeline, Path(folder), number)
+            for cycle in range(cycles):
                 for name in list(running) if cycle % 2 else reversed(running):
-                    found.setdefault(name, []).append(turn(running[name], args.seconds))
+                    found.setdefault(name, []).append(turn(running[name], seconds))
                     memory[name] = max(memory.get(name, 0), running[name].pss_mb())
         finally:
             for each in running.values():

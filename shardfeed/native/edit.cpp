@@ -156,7 +156,10 @@ void count_values(const Image &image, Histogram *counts) {
     for (; at < end; at += channels)
         for (int c = 0; c < channels; c++) found[0][c][at[c]]++;
     for (int c = 0; c < channels; c++)
-        for (int v = 0; v < LEVELS; v++) counts[c][v] = int64_t{found[0][c][v]} + found[1][c][v] + found[2][c][v] + found[3][c][v];
+        for (int v = 0; v < LEVELS; v++) {
+            counts[c][v] = 0;
+            for (const auto &table : found) counts[c][v] += table[c][v];
+        }
 }
 
 // The table by which all values become about equally frequent.
@@ -235,8 +238,8 @@ private:
 
 // BLUR
 
-// The weights of a pixel and of those up to `radius` away, times 2^14, and a 0; returns the radius. Each is the difference of
-// two rounded sums, so that all are 2^14.
+// The weights of a pixel and of those up to `radius` away, times 2^14, and a 0; returns the radius. Each is the difference
+// of two rounded sums, so that all are 2^14.
 int weigh(double sigma, double most, std::vector<int16_t> &weights) {
     int radius = sigma > 0 ? whole(std::ceil(3 * sigma), 0, whole(most, 0, FARTHEST)) : 0;
     weights.assign(radius + 2, 0);
@@ -261,6 +264,7 @@ int weigh(double sigma, double most, std::vector<int16_t> &weights) {
 
 // A place within 0 .. size - 1, mirrored as often as that takes.
 int mirrored(int place, int size) {
+    if (place >= 0 && place < size) return place;
     const int period = std::max(1, 2 * (size - 1));
     place = std::abs(place) % period;
     return place < size ? place : period - place;
@@ -334,8 +338,8 @@ void take(const uint8_t *from, const int32_t *offsets, int channels, uint8_t *ou
         return;
     }
     int i = 0;
-    for (; i + 1 < count; i++) std::memcpy(out + 3 * i, from + 3 * static_cast<int64_t>(offsets[i]), 4);  // the fourth is written again
-    for (; i < count; i++) std::memcpy(out + 3 * i, from + 3 * static_cast<int64_t>(offsets[i]), 3);
+    for (; i + 1 < count; i++) std::memcpy(out + 3 * i, from + 3 * int64_t{offsets[i]}, 4);  // the next writes the last again
+    for (; i < count; i++) std::memcpy(out + 3 * i, from + 3 * int64_t{offsets[i]}, 3);
 }
 
 void warp(const Image &image, const double *numbers, const EditKernels &kernels) {

@@ -82,10 +82,11 @@ void between(const PlacesOfRow &places, int height, int width, int64_t stride, i
     for (int i = 0; i < count; i++, weights += 4) {
         const Place at = place(places, i, height, width);
         const double top = std::floor(at.y), left = std::floor(at.x);
-        const int down = static_cast<int>(std::rint((at.y - top) * ONE)), right = static_cast<int>(std::rint((at.x - left) * ONE));
+        const int down = static_cast<int>(std::rint((at.y - top) * ONE)), up = ONE - down;
+        const int right = static_cast<int>(std::rint((at.x - left) * ONE)), before = ONE - right;
         offsets[i] = static_cast<int32_t>((static_cast<int>(top) + 2) * stride + static_cast<int>(left) + 2);
-        weights[0] = static_cast<int16_t>((ONE - down) * (ONE - right)), weights[1] = static_cast<int16_t>((ONE - down) * right);
-        weights[2] = static_cast<int16_t>(down * (ONE - right)), weights[3] = static_cast<int16_t>(down * right);
+        weights[0] = static_cast<int16_t>(up * before), weights[1] = static_cast<int16_t>(up * right);
+        weights[2] = static_cast<int16_t>(down * before), weights[3] = static_cast<int16_t>(down * right);
     }
 }
 

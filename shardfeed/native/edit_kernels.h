@@ -27,8 +27,8 @@ struct EditKernels {
     void (*matrix)(uint8_t *pixels, int64_t count, const ColorMatrix &by);
     // The sum of each of 3 channels.
     void (*sums)(const uint8_t *pixels, int64_t count, int64_t *sums);
-    // A blur across: value i of `out` is the weighted sum of `row[i + radius * step]` and its neighbours, `step` apart, up to
-    // `radius` away; weight[0] is that of the middle. An even number of weights is read.
+    // A blur across: value i of `out` is the weighted sum of row[i + radius * step] and its neighbours, `step` apart, up to
+    // `radius` away, at least 1. weight[0] is that of the middle; an even number of weights is read, behind the last a 0.
     void (*blur_across)(const int16_t *row, const int16_t *weight, int radius, int step, int16_t *out, int count);
     // A blur down: of rows[0 .. 2 * radius].
     void (*blur_down)(const int16_t *const *rows, const int16_t *weight, int radius, uint8_t *out, int count);

@@ -19,7 +19,11 @@ namespace {
 __m256i load(const void *at) { return _mm256_loadu_si256(static_cast<const __m256i *>(at)); }
 __m128i load_half(const void *at) { return _mm_loadu_si128(static_cast<const __m128i *>(at)); }
 __m256i widened(const uint8_t *at) { return _mm256_cvtepu8_epi16(load_half(at)); }
-__m256i pair(int16_t one, int16_t two) { return _mm256_set1_epi32(static_cast<uint16_t>(one) | static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(two)) << 16)); }
+
+// Two coefficients, for madd.
+__m256i pair(int16_t one, int16_t two) {
+    return _mm256_unpacklo_epi16(_mm256_set1_epi16(one), _mm256_set1_epi16(two));
+}
 
 // Eight pixels a turn: red and green in one register, blue in another, each with its coefficients.
 void matrix(uint8_t *pixels, int64_t count, const ColorMatrix &by) {
@@ -46,7 +50,8 @@ void matrix(uint8_t *pixels, int64_t count, const ColorMatrix &by) {
             const __m256i sum = _mm256_add_epi32(_mm256_madd_epi16(rg, two[c]), _mm256_madd_epi16(b, one[c]));
             made[c] = _mm256_sra_epi32(_mm256_add_epi32(sum, offset[c]), shift);
         }
-        const __m256i narrow = _mm256_packus_epi16(_mm256_packs_epi32(made[0], made[1]), _mm256_packs_epi32(made[2], made[2]));
+        const __m256i red_and_green = _mm256_packs_epi32(made[0], made[1]), only_blue = _mm256_packs_epi32(made[2], made[2]);
+        const __m256i narrow = _mm256_packus_epi16(red_and_green, only_blue);
         const __m256i joined = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(narrow, close), join);
         _mm_storeu_si128(reinterpret_cast<__m128i *>(at), _mm256_castsi256_si128(joined));
         _mm_storel_epi64(reinterpret_cast<__m128i *>(at + 16), _mm256_extracti128_si256(joined, 1));
@@ -71,23 +76,56 @@ void sums(const uint8_t *pixels, int64_t count, int64_t *sums) {
     for (int c = 0; c < 3; c++) sums[c] += found[c];
 }
 
-// The sum of two pixels at the same distance, which the weights of both are applied to; of the middle itself.
+// Weighted sums of 16 values, in the order of unpacklo and unpackhi.
+struct Sums {
+    __m256i low, high;
+
+    explicit Sums(int first) : low(_mm256_set1_epi32(first)), high(low) {}
+    void add(__m256i one, __m256i two, __m256i weights) {
+        low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(one, two), weights));
+        high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(one, two), weights));
+    }
+    __m256i shifted(int bits) const {
+        return _mm256_packs_epi32(_mm256_srai_epi32(low, bits), _mm256_srai_epi32(high, bits));
+    }
+};
+
+__m256i both(const int16_t *one, const int16_t *other) { return _mm256_add_epi16(load(one), load(other)); }
+
+__m256i two_weights(const int16_t *weight) {
+    int32_t pair;
+    std::memcpy(&pair, weight, 4);
+    return _mm256_set1_epi32(pair);
+}
+
+// The weighted sums of 32 values: the middle by itself, and the sums of two at the same distance, two distances at a time.
+// The last is added twice, the second time with a weight of 0, if their number is even. `before` and `behind` give values.
+template <class Side>
+void weighted(const int16_t *middle, Side before, Side behind, const int16_t *weight, int radius, Sums *sums) {
+    const int16_t *left = before(1), *right = behind(1);
+    __m256i weights = two_weights(weight);
+    for (int n = 0; n < 2; n++) sums[n].add(load(middle + 16 * n), both(left + 16 * n, right + 16 * n), weights);
+    for (int k = 2; k <= radius; k += 2) {
+        const int next = k < radius ? k + 1 : k;
+        const int16_t *farther_left = before(next), *farther_right = behind(next);
+        left = before(k), right = behind(k), weights = two_weights(weight + k);
+        for (int n = 0; n < 2; n++)
+            sums[n].add(both(left + 16 * n, right + 16 * n), both(farther_left + 16 * n, farther_right + 16 * n), weights);
+    }
+}
+
 void blur_across(const int16_t *row, const int16_t *weight, int radius, int step, int16_t *out, int count) {
-    const __m256i half = _mm256_set1_epi32(1 << (BLUR_BITS - BLUR_KEPT - 1));
-    for (int i = 0; i < count; i += 16) {
+    struct Side {
+        const int16_t *middle;
+        int step;
+        const int16_t *operator()(int away) const { return middle + away * step; }
+    };
+    for (int i = 0; i < count; i += 32) {
         const int16_t *middle = row + i + radius * step;
-        __m256i low = half, high = half;
-        for (int k = 0; k <= radius; k += 2) {
-            const auto both = [&](int away) {
-                return _mm256_add_epi16(load(middle - away * step), load(middle + away * step));
-            };
-            const __m256i one = k ? both(k) : load(middle), two = k < radius ? both(k + 1) : _mm256_setzero_si256();
-            const __m256i weights = pair(weight[k], weight[k + 1]);
-            low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(one, two), weights));
-            high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(one, two), weights));
-        }
-        low = _mm256_srai_epi32(low, BLUR_BITS - BLUR_KEPT), high = _mm256_srai_epi32(high, BLUR_BITS - BLUR_KEPT);
-        _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + i), _mm256_packs_epi32(low, high));
+        Sums sums[]{Sums(1 << (BLUR_BITS - BLUR_KEPT - 1)), Sums(1 << (BLUR_BITS - BLUR_KEPT - 1))};
+        weighted(middle, Side{middle, -step}, Side{middle, step}, weight, radius, sums);
+        for (int n = 0; n < 2; n++)
+            _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + i + 16 * n), sums[n].shifted(BLUR_BITS - BLUR_KEPT));
     }
 }
 
@@ -108,20 +146,16 @@ inline __m128i narrowed(__m256i values) {
 }
 
 void blur_down(const int16_t *const *rows, const int16_t *weight, int radius, uint8_t *out, int count) {
-    const __m256i half = _mm256_set1_epi32(1 << (BLUR_BITS + BLUR_KEPT - 1));
-    for (int i = 0; i < count; i += 16) {
-        __m256i low = half, high = half;
-        for (int k = 0; k <= radius; k += 2) {
-            const auto both = [&](int away) {
-                return _mm256_add_epi16(load(rows[radius - away] + i), load(rows[radius + away] + i));
-            };
-            const __m256i one = k ? both(k) : load(rows[radius] + i), two = k < radius ? both(k + 1) : _mm256_setzero_si256();
-            const __m256i weights = pair(weight[k], weight[k + 1]);
-            low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(one, two), weights));
-            high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(one, two), weights));
-        }
-        low = _mm256_srai_epi32(low, BLUR_BITS + BLUR_KEPT), high = _mm256_srai_epi32(high, BLUR_BITS + BLUR_KEPT);
-        store(narrowed(_mm256_packs_epi32(low, high)), out + i, count - i);
+    struct Side {
+        const int16_t *const *middle;
+        int step, first;
+        const int16_t *operator()(int away) const { return middle[away * step] + first; }
+    };
+    for (int i = 0; i < count; i += 32) {
+        Sums sums[]{Sums(1 << (BLUR_BITS + BLUR_KEPT - 1)), Sums(1 << (BLUR_BITS + BLUR_KEPT - 1))};
+        weighted(rows[radius] + i, Side{rows + radius, -1, i}, Side{rows + radius, 1, i}, weight, radius, sums);
+        for (int n = 0; n < 2 && i + 16 * n < count; n++)
+            store(narrowed(sums[n].shifted(BLUR_BITS + BLUR_KEPT)), out + i + 16 * n, count - i - 16 * n);
     }
 }
 
@@ -163,7 +197,8 @@ inline void four_places(const PlacesOfRow &places, int i, int height, int width,
 
 inline __m128i four_offsets(__m256d row, __m256d column, int64_t stride) {
     const __m128i two = _mm_set1_epi32(2);
-    const __m128i down = _mm_add_epi32(_mm256_cvttpd_epi32(row), two), right = _mm_add_epi32(_mm256_cvttpd_epi32(column), two);
+    const __m128i down = _mm_add_epi32(_mm256_cvttpd_epi32(row), two);
+    const __m128i right = _mm_add_epi32(_mm256_cvttpd_epi32(column), two);
     return _mm_add_epi32(_mm_mullo_epi32(down, _mm_set1_epi32(static_cast<int>(stride))), right);
 }
 
@@ -213,10 +248,11 @@ void blend(const uint8_t *image, int64_t stride, int channels, const int32_t *of
            int count) {
     int i = 0;
     const __m128i pairs = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, 8, 11, 9, 12, 10, 13, -1, -1);
+    const __m128i close = _mm_setr_epi8(0, 1, 2, 4, 5, 6, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
     const __m256i half = _mm256_set1_epi32(1 << (2 * PLACE_BITS - 1));
     const auto eight = [](const uint8_t *at) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(at)); };
     for (; channels == 3 && i + 3 <= count; i += 2) {  // of the third pixel two bytes are written, and then written again
-        const uint8_t *one = image + 3 * static_cast<int64_t>(offsets[i]), *two = image + 3 * static_cast<int64_t>(offsets[i + 1]);
+        const uint8_t *one = image + 3 * int64_t{offsets[i]}, *two = image + 3 * int64_t{offsets[i + 1]};
         const __m128i above = _mm_shuffle_epi8(_mm_unpacklo_epi64(eight(one), eight(two)), pairs);
         const __m128i below = _mm_shuffle_epi8(_mm_unpacklo_epi64(eight(one + 3 * stride), eight(two + 3 * stride)), pairs);
         const __m128i four = load_half(weights + 4 * i);  // upper and lower of one, upper and lower of two
@@ -226,10 +262,10 @@ void blend(const uint8_t *image, int64_t stride, int channels, const int32_t *of
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_cvtepu8_epi16(below), lower));
         sum = _mm256_srli_epi32(_mm256_add_epi32(sum, half), 2 * PLACE_BITS);
         const __m128i values = _mm_packs_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-        const __m128i bytes = _mm_shuffle_epi8(_mm_packus_epi16(values, values), _mm_setr_epi8(0, 1, 2, 4, 5, 6, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+        const __m128i bytes = _mm_shuffle_epi8(_mm_packus_epi16(values, values), close);
         _mm_storel_epi64(reinterpret_cast<__m128i *>(out + 3 * i), bytes);
     }
-    plain_edit_kernels().blend(image, stride, channels, offsets + i, weights + 4 * i, out + static_cast<int64_t>(channels) * i, count - i);
+    plain_edit_kernels().blend(image, stride, channels, offsets + i, weights + 4 * i, out + channels * i, count - i);
 }
 
 }  // namespace

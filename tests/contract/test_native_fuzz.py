@@ -1,4 +1,4 @@
-"""Damage JPEGs and records under the sanitizers of addresses and undefined behaviour: `make fuzz`."""
+"""Damage JPEGs and records, and edit images, under the sanitizers of addresses and undefined behaviour: `make fuzz`."""
 
 import random
 import re

@@ -123,7 +123,7 @@ def is_compiled(decode: BatchDecoder, payload: bytes, seeds: np.ndarray) -> bool
     """Whether the compiled module makes the image of this record, rather than hand it to Python."""
     assert decode._compiled is not None
     found = decode._compiled([payload], seeds[:1])
-    found.make([np.empty((1, *decode._crop.target, 3), np.uint8)], False)
+    found.make([np.empty((1, *decode._crop.target, 3), np.uint8)], False, [None])
     return bool(found.made[0])
 
 

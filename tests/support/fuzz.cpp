@@ -1,4 +1,4 @@
-// Damaged JPEGs and records for shardfeed/native, built with -fsanitize=address,undefined:
+// Damaged JPEGs and records, and edits of images, for shardfeed/native, built with -fsanitize=address,undefined:
 //     fuzz SEED SECONDS FOLDER
 // FOLDER holds inputs, a file each. Built with clang's -fsanitize=fuzzer and -DLIBFUZZER, libFuzzer chooses what to try,
 // by the code that an input reaches, and has the options.
@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const Input bytes(data, data + size - CHOICES);
     counts.tried++;
     (bytes[0] == 0xFF ? try_file : try_record)(bytes, draw);
+    try_edit(bytes, draw);
     return 0;
 }
 
@@ -84,9 +85,9 @@ int main(int count, char **arguments) {
         choose(tried, draw);
         LLVMFuzzerTestOneInput(tried.data(), tried.size());
     }
-    printf("%ld tried: of files %ld whole, %ld to libjpeg, %ld recoded, %ld the same; of records %ld known, %ld made, %ld packed\n",
+    printf("%ld tried: of files %ld whole, %ld to libjpeg, %ld recoded, %ld the same; of records %ld known, %ld made, %ld packed; %ld edited\n",
            counts.tried, counts.whole, counts.whole_to_both, counts.recoded, counts.same, counts.known, counts.made,
-           counts.packed);
+           counts.packed, counts.edited);
     return 0;
 }
 #endif

@@ -2,6 +2,7 @@
 // thread, with a new decoder. If results differ, one image depends on an earlier one.
 #include <thread>
 
+#include "edit.h"
 #include "fuzz.h"
 #include "native.h"
 
@@ -28,8 +29,13 @@ void try_record(const Input &bytes, Draw &draw) {
     int tall = 1 + draw() % 64, wide = 1 + draw() % 64, antialias = draw() % 2, smooth = draw() % 2;
     Input pixels(6 * tall * wide), again(6 * tall * wide);
     const ShardfeedView views[] = {view, {0, 0, record.height, record.width, 1 << draw() % 4, !view.mirrored}};
+    int32_t kinds[3];
+    double numbers[3 * NUMBERS]{};
+    for (int32_t &kind : kinds) kind = draw() % 12;
+    for (double &number : numbers) number = double(draw() % 4000) / 1000 - 2;
+    const ShardfeedEdits edits{kinds, numbers, 3};
     const auto targets = [&](Input &into) {
-        const ShardfeedTarget first{into.data(), tall, wide}, second{into.data() + 3 * tall * wide, tall, wide};
+        const ShardfeedTarget first{into.data(), tall, wide, {}}, second{into.data() + 3 * tall * wide, tall, wide, edits};
         return std::vector<ShardfeedTarget>{first, second};
     };
     const auto to = targets(pixels), to_again = targets(again);

@@ -102,7 +102,7 @@ def test_records_are_released_with_their_batch() -> None:
     try:
         before = sys.getrefcount(payload)
         found = decode([payload] * 2, SEEDS[:2])
-        found.make([np.empty((2, *CROP.target, 3), np.uint8)], False)
+        found.make([np.empty((2, *CROP.target, 3), np.uint8)], False, [None])
         assert found.made.all()
         del found
         assert sys.getrefcount(payload) == before
