@@ -19,8 +19,8 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
-    check_crop,
     check_shared_batch,
+    check_size,
     images_and_labels,
     views_crop,
     with_augment,
@@ -411,15 +411,19 @@ def _obstacle(transform: ViewTransform[Any] | None, dtype: np.dtype, collate_fn:
 
 def _augmented(transform: Any) -> _Obstacle | None:
     """Augmentations, which the GPU does not carry out; None without any."""
-    if not any(part.augment for part in transform.image.crop.parts):
+    if not transform.image.crop.augments:
         return None
     return _Obstacle("augment", "leave decode out: the CPU carries augmentations out where it decodes")
 
 
 def _check_size(order: IndexedOrder, transform: Transform, decode: Decode, dtype: np.dtype) -> None:
-    """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become."""
+    """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become.
+
+    Also if its augmentations are not defined for pixels of this dtype.
+    """
     if isinstance(transform, ViewTransform) and isinstance(transform.image, GeometricTransform):
-        check_crop(order, transform.image.crop, dtype)
+        check_size(order, transform.image.crop)
+        transform.image.crop.check_pixels(dtype)
     if isinstance(order, ShapeOrder):
         shown = "and order=Global(shapes=...), which gives each batch its own size"
         if isinstance(transform, ImageTransformed):
