@@ -213,8 +213,9 @@ def eval_array_batches(
     """Make batches for evaluation or prediction as NumPy arrays: every sample exactly once, in stored order.
 
     Batches are as in `array_batches`, each image cropped as by `resize_center_crop`, and shown as it is: there is no
-    `augment`. Each iteration is the same. One rank gets batches of `batch_size`, and a smaller last one. Each of several ranks gets a consecutive part of the
-    split, in the same number of batches; none is empty. Add up sums and counts over the ranks, not means.
+    `augment`. Each iteration is the same. One rank gets batches of `batch_size`, and a smaller last one. Each of several
+    ranks gets a consecutive part of the split, in the same number of batches; none is empty. Add up sums and counts
+    over the ranks, not means.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.

@@ -87,7 +87,7 @@ def move_rasters(rasters: tf.Tensor, moves: tf.Tensor, outside: int | None) -> t
 def _called(
     function: Callable[..., tuple[np.ndarray, ...]], tensors: Sequence[tf.Tensor], dtypes: Sequence[tf.DType]
 ) -> tuple[tf.Tensor, ...]:
-    """What a function returns for tensors. The graph does not keep it, and no call outlives the interpreter."""
+    """Call a Python function with tensors. The graph does not keep it, and no call outlives the interpreter."""
 
     def call(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         with call_from_tensorflow() as ending:
