@@ -15,7 +15,7 @@ from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
-from shardfeed.pipelines.samples import Mixture, Samples
+from shardfeed.pipelines.samples import Mixture, Samples, pixel_dtype
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, RESTARTS, WIDTH, Schema
 from shardfeed.user_warnings import warn_user
@@ -39,10 +39,11 @@ def image_size(size: Size | None) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def check_crop(order: Order, crop: Crop, dtype: np.dtype) -> None:
-    """Raise UsageError unless a crop fits to the order and to the dtype of the pixels: see `check_size`."""
+def check_crop(order: Order, crop: Crop, samples: Samples) -> None:
+    """Raise UsageError unless a crop fits to the order, and its augmentations to the pixels of the samples."""
     check_size(order, crop)
-    crop.check_pixels(dtype)
+    if crop.augments:  # else no one reads a column of formats for this
+        crop.check_pixels(pixel_dtype(samples))
 
 
 def check_size(order: Order, crop: Crop) -> None:
@@ -73,7 +74,7 @@ def check_augment(name: str, augment: Any) -> None:
 
 
 def _augment_remedy(augment: Any) -> str:
-    """Say what to type in place of something that is no list of augmentations."""
+    """The remedy for something that is no list of augmentations."""
     each = augment if isinstance(augment, list | tuple) else [augment]
     if any(isinstance(value, Crop) for value in each):
         return "give crops as views="
@@ -163,7 +164,7 @@ def with_augment(place: str, transform: T, augment: Sequence[Augmentation]) -> T
     if not (isinstance(crop, Crop) and _takes_image(made, image)):
         problem = f"got it with {place}={shown(transform)}, which makes the images itself"
         raise UsageError("augment", problem, f"give image_size= instead of {place}=, or change the images in yours")
-    if any(part.augment for part in crop.parts):
+    if crop.augments:
         problem = f"got it, and the crop of {place}= has augmentations of its own"
         raise UsageError("augment", problem, "give all of them in one place: to the crop, or to the loader")
     augmented = image.augmented(augment)

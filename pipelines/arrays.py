@@ -157,7 +157,7 @@ def array_batches(
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
     assert isinstance(chosen, IndexedOrder)
-    check_crop(chosen, crop, pixel_dtype(samples))
+    check_crop(chosen, crop, samples)
     arranged = read_ahead_in_order(arranged, chosen, part=process.rank, parts=process.ranks, threads=True)
     options: Any = {"damaged": damaged, "workers": workers, "process": process, "start_step": start_step}
     return TrainingArrays(arranged, chosen, crop, parts, batch_transform=batch_transform, **options)
@@ -225,9 +225,10 @@ def eval_array_batches(
 ) -> "ArrayBatches":
     """Make batches for evaluation or prediction as NumPy arrays: every sample exactly once, in stored order.
 
-    Batches are as in `array_batches`, each image cropped as by `resize_center_crop`. Each iteration is the same. One
-    rank gets batches of `batch_size`, and a smaller last one. Each of several ranks gets a consecutive part of the
-    split, in the same number of batches; none is empty. Add up sums and counts over the ranks, not means.
+    Batches are as in `array_batches`, each image cropped as by `resize_center_crop`, and shown as it is: there is no
+    `augment`. Each iteration is the same. One rank gets batches of `batch_size`, and a smaller last one. Each of
+    several ranks gets a consecutive part of the split, in the same number of batches; none is empty. Add up sums and
+    counts over the ranks, not means.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.

@@ -394,6 +394,11 @@ class Crop:
         made: Any = self
         return replace(made, augment=tuple(augment))
 
+    @property
+    def augments(self) -> bool:
+        """Whether there are augmentations, of any part."""
+        return any(part.augment for part in self.parts)
+
     def check_pixels(self, dtype: np.dtype) -> None:
         """Raise UsageError unless the augmentations of all parts are defined for pixels of this dtype."""
         for part in self.parts:

@@ -7,6 +7,7 @@
     export, verify                                          a dataset to files of other tools; a check of every byte
     open, Dataset, Split                                    a dataset, its splits, their records
     report, DatasetReport                                   probable problems of a dataset, as an HTML page
+    preview                                                 a picture of an image as augmentations make it
     train_batches, eval_batches, predict_batches, make_batches    batches for TensorFlow and Keras
     torch_loader, torch_eval_loader, torch_predict_loader         batches for PyTorch
     array_batches, eval_array_batches                       batches as NumPy arrays, for JAX and others
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from shardfeed.readers import Split as Split
     from shardfeed.readers import open as open
     from shardfeed.readers import verify as verify
+    from shardfeed.tools.preview import preview as preview
     from shardfeed.tools.report.report import DatasetReport as DatasetReport
     from shardfeed.tools.report.report import report as report
 

@@ -3,7 +3,7 @@
 Only augmented images come here. Moves are float64 [n, 25], as `places.packed` makes them of `geometry.View.moves`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from shardfeed.pipelines.augment import places
 from shardfeed.pipelines.augment.edits import NUMBERS
 from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.geometry import Crop, SeenBoxes
+from shardfeed.readers.tensorflow.indexed import call_from_tensorflow, python_call
 
 MOVE_NUMBERS = 1 + NUMBERS  # of a move in one row: its kind, and the numbers of the edit
 
@@ -28,7 +29,7 @@ def edited(image: tf.Tensor, seed: tf.Tensor, crop: Crop) -> tuple[tf.Tensor, tf
         edit_image(made, edits, 0)
         return made, places.packed(edits.moves(0))
 
-    made, moves = tf.numpy_function(edit, [image, seed], [image.dtype, tf.float64], stateful=False)
+    made, moves = _called(edit, [image, seed], [image.dtype, tf.float64])
     return tf.ensure_shape(made, image.shape), tf.ensure_shape(moves, [None, MOVE_NUMBERS])
 
 
@@ -41,7 +42,7 @@ def boxes_after_moves(seen: Sequence[Any], moves: tf.Tensor, target: Any, min_vi
 
     types = [tf.float32, tf.int64, tf.float32, tf.float64]
     given = [*seen, moves, tf.stack(target)]
-    made = tf.numpy_function(follow, given, types, stateful=False)
+    made = _called(follow, given, types)
     shapes = ([None, 4], [None], [None], [None])
     return [tf.ensure_shape(values, shape) for values, shape in zip(made, shapes, strict=True)]
 
@@ -57,28 +58,44 @@ def finished_points(
 ) -> tf.Tensor:
     """`geometry.finished_points`."""
 
-    def finish(points: Any, inside: Any, mirrored: Any, moves: Any, target: Any, *visibility: Any) -> np.ndarray:
+    def finish(points: Any, inside: Any, mirrored: Any, moves: Any, target: Any, *visibility: Any) -> tuple[np.ndarray]:
         shown = visibility[0] if visibility else None
-        return geometry.finished_points(
+        made = geometry.finished_points(
             points, inside, shown, bool(mirrored), places.unpacked(moves), _size(target), flip
         )
+        return (made,)
 
     mirrored = tf.constant(False) if mirrored is None else mirrored
     given = [points, inside, mirrored, moves, tf.stack(target), *([] if visibility is None else [visibility])]
-    made = tf.numpy_function(finish, given, tf.float32, stateful=False)
+    (made,) = _called(finish, given, [tf.float32])
     return tf.ensure_shape(made, [*points.shape[:2], 2 if visibility is None else 3])
 
 
 def move_rasters(rasters: tf.Tensor, moves: tf.Tensor, outside: int | None) -> tf.Tensor:
     """`places.move_raster` of each of some masks or rasters of a view, [k, height, width]."""
 
-    def move(rasters: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    def move(rasters: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray]:
         made, same = np.empty_like(rasters), places.unpacked(moves)
         for moved, raster in zip(made, rasters, strict=True):
             moved[:] = places.move_raster(raster, same, outside)
-        return made
+        return (made,)
 
-    return tf.ensure_shape(tf.numpy_function(move, [rasters, moves], rasters.dtype, stateful=False), rasters.shape)
+    (made,) = _called(move, [rasters, moves], [rasters.dtype])
+    return tf.ensure_shape(made, rasters.shape)
+
+
+def _called(
+    function: Callable[..., tuple[np.ndarray, ...]], tensors: Sequence[tf.Tensor], dtypes: Sequence[tf.DType]
+) -> tuple[tf.Tensor, ...]:
+    """Call a Python function with tensors. The graph does not keep it, and no call outlives the interpreter."""
+
+    def call(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        with call_from_tensorflow() as ending:
+            if ending:
+                raise StopIteration  # the data has ended
+            return function(*arrays)
+
+    return python_call(call, dtypes)(*tensors)
 
 
 def _size(target: np.ndarray) -> tuple[int, int]:

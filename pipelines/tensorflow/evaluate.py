@@ -41,8 +41,9 @@ def eval_batches(
     """Make batches for `model.evaluate` and `validation_data`: every sample exactly once, in stored order.
 
     Batches are (images uint8 [b, height, width, channels], labels int64 [b]). Each image is cropped by
-    `resize_center_crop(image_size)`; b is `batch_size`, or less in the last batch. For any other transform use
-    `make_batches(split, transform, order="stored", drop_remainder=False, ...)`.
+    `resize_center_crop(image_size)`, and shown as it is: there is no `augment`. b is `batch_size`, or less in the last
+    batch. For any other transform use `make_batches(split, transform, order="stored", drop_remainder=False, ...)`,
+    whose draws are the same in each iteration.
 
     Args:
         split: a split of `shardfeed.open(...)`, or a part of one.

@@ -71,7 +71,7 @@ def check_shapes(order: Order, transform: Any, on_host: "HostImages | None", sam
     """Raise UsageError unless exactly one, the order or a crop, says how large images become, and it is possible."""
     image = getattr(transform, "image", None)
     if isinstance(image, GraphTransform):
-        check_crop(order, image.crop, pixel_dtype(samples))
+        check_crop(order, image.crop, samples)
     several = isinstance(image, GraphTransform) and image.crop.several
     if on_host is not None or not (several or isinstance(order, ShapeOrder)):
         return

@@ -20,8 +20,8 @@ from shardfeed.pipelines.arguments import (
     Size,
     Views,
     bound_batch_transform,
-    check_crop,
     check_shared_batch,
+    check_size,
     check_transforms,
     images_and_labels,
     views_crop,
@@ -398,7 +398,7 @@ def _check_foreign_pixels(transform: Transform, dtype: np.dtype) -> None:
 
 
 class _Obstacle(NamedTuple):
-    """An argument that `decode` cannot be combined with, and how to do without."""
+    """A reason why a GPU cannot decode for a loader, and how to do without."""
 
     got: str
     remedy: str
@@ -444,9 +444,13 @@ def _batches(
 
 
 def _check_size(order: IndexedOrder, transform: Transform, decode: Decode, dtype: np.dtype) -> None:
-    """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become."""
+    """Raise UsageError unless exactly one, the order or the transform's crop, says how large images become.
+
+    Also if its augmentations are not defined for pixels of this dtype.
+    """
     if isinstance(transform, ViewTransform) and isinstance(transform.image, GeometricTransform):
-        check_crop(order, transform.image.crop, dtype)
+        check_size(order, transform.image.crop)
+        transform.image.crop.check_pixels(dtype)
     if isinstance(order, ShapeOrder):
         shown = "and order=Global(shapes=...), which gives each batch its own size"
         if isinstance(transform, ImageTransformed):

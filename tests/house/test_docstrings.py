@@ -30,7 +30,7 @@ AROUND = {
     *("LABEL", "Schema", "Feature", "data", "report", "flowers", "plants", "batches", "feed", "number", "offset"),
     *("F", "tf", "torch", "model", "criterion", "device", "strategy", "count_right", "right", "predict", "output"),
     *("target", "engine", "producer", "prefetcher", "read", "recognise", "roles", "look", "options", "entries"),
-    *("files", "rows", "gather", "size"),
+    *("files", "rows", "gather", "size", "color_jitter", "grayscale"),
 }
 # They want a cluster, a package, other files, a model, or a bucket.
 SHOWN = {"RayWorkers", "NamedWorkers", "export", "find_files", "open_source", "Skip", "push", "pull"}

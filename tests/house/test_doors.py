@@ -72,7 +72,7 @@ CALLED_BY_OTHERS = {
     "Detection": "follow",
     "Segmentation": "follow",
     "GeometricTransform": "augmented draw follow see",
-    "RandomCrop": "augmented check_pixels choice choices edits view windows",
+    "RandomCrop": "augmented augments check_pixels choice choices edits view windows",
     "Report": "committed_with of",
     "ImageOptions": "from_json",
     "Shares": "of",

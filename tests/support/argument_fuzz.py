@@ -270,6 +270,7 @@ class Place:
             of(c, "push", {"directory": data, "url": "s3:/no"}),
             of(c, "pull", lambda: {"url": "s3:/no", "directory": self.out()}),
             of(shardfeed, "report", {"data": data, "keep": f"{data}-kept"}),
+            of(shardfeed, "preview", {"split": split, "image_size": 16}),
             of(readers, "open", {"path": data}),
             of(c, "card", lambda: {"path": self.copy()}),
             of(readers, "verify", {"path": data}),

@@ -3,7 +3,7 @@
 import io
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import shardfeed
 from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.declared import Positive, Typed, checked
 from shardfeed.errors import UsageError, escape
+from shardfeed.pipelines.geometry import Crop
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file
@@ -38,21 +39,47 @@ def preview(
     classes: Annotated[
         str | None, Typed(f"names or labels of the classes to show (default: {ROWS} classes)", "A,B")
     ] = None,
+    augment: Annotated[
+        str | None, Typed("recipe: show one image as it is augmented, twelve times, such as simclr", "NAME")
+    ] = None,
     seed: Annotated[int, Typed("seed that selects the images (default 0)", "S")] = 0,
 ) -> int:
     """Write the sheet and print what is on it; exit code 0."""
     check_output("output", output, *_FORMATS)
     data = shardfeed.open(dataset)
     of = data[split or ("train" if "train" in data else next(iter(data)))]
-    chosen = _labels_of(of, classes.split(",")) if classes else None
-    title = f"{os.path.basename(data.directory)} / {of.name}"
-    sheet = contact_sheet(of, title=title, columns=columns, labels=chosen, seed=seed)
+    if augment is not None:
+        _check_alone("--augment", {"--classes": classes, "--columns": columns})
+        sheet, shown = augmented_sheet(of, augment, seed=seed), f"draws of {augment}"
+    else:
+        chosen = _labels_of(of, classes.split(",")) if classes else None
+        title = f"{os.path.basename(data.directory)} / {of.name}"
+        sheet = contact_sheet(of, title=title, columns=columns, labels=chosen, seed=seed)
+        shown = " ".join(_extent(of, _shown_labels(of, chosen)))
     encoded = io.BytesIO()
     sheet.save(encoded, _FORMATS[os.path.splitext(output)[1].lower()])
     write_file(output, encoded.getvalue())
-    shown = " ".join(_extent(of, _shown_labels(of, chosen)))
     print(f"{escape(output)}: {sheet.width}x{sheet.height} pixels, split {of.name}: {shown}")
     return 0
+
+
+def _check_alone(option: str, others: Mapping[str, object]) -> None:
+    """Raise UsageError if another option is given, too, which is for the sheet of classes."""
+    also = next((name for name, value in others.items() if value is not None), None)
+    if also is not None:
+        raise UsageError(option, f"got {also}, too, which is for rows of classes", f"leave {also} out")
+
+
+def augmented_sheet(split: Split, recipe: str, *, seed: int = 0) -> Image.Image:
+    """The sheet of `shardfeed.preview` for a recipe's name. Raises UsageError for a name that is none."""
+    from shardfeed.pipelines.augment import recipes  # the loaders take a while to import
+
+    if recipe not in recipes.__all__:
+        problem = f"got {escape(recipe)!r}, expected a recipe"
+        raise UsageError("--augment", problem, f"there is {', '.join(recipes.__all__)}")
+    given: Any = getattr(recipes, recipe)
+    of_views = any(isinstance(each, Crop) for each in given)
+    return shardfeed.preview(split, seed=seed, **{"views" if of_views else "augment": given})
 
 
 add_arguments, run = command(preview)

@@ -78,6 +78,7 @@ def assert_same(batches: list[np.ndarray], expected: list[np.ndarray]) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(batches, expected, strict=True))
 
 
+@pytest.mark.promise(53)
 def test_the_same_pixels_in_each_framework_with_any_number_of_threads(train: Split) -> None:
     expected = arrays(train, image_size=SIZE, augment=AUGMENT)
     plain = arrays(train, image_size=SIZE)

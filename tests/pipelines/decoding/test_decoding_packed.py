@@ -61,7 +61,7 @@ def outcome(pack: BatchDecoder, payloads: list[bytes], seeds: np.ndarray) -> Any
         batch = pack(payloads, seeds)
     except UndecodableError as error:
         return type(error.why), str(error.why), error.payload in payloads
-    return batch.views, batch.others, *(array.tolist() for array in batch.images)
+    return batch.views, batch.others, *(array.tolist() for array in batch.images[:4])
 
 
 def decoded(data: bytes) -> np.ndarray:
@@ -283,7 +283,7 @@ def test_damaged_codes_are_found_in_unchecked_jpegs(check: bool) -> None:
 def test_an_empty_batch(path: str) -> None:
     batch = packer(path, CROP)([], np.empty((0, 2), np.int64))
     assert (batch.views, batch.others) == ([], [])
-    assert [(array.dtype, array.shape) for array in batch.images] == [
+    assert [(array.dtype, array.shape) for array in batch.images[:4]] == [
         (np.uint8, (0,)),
         (np.int64, (0,)),
         (bool, (0,)),

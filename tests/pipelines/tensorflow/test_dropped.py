@@ -12,6 +12,8 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.pipelines import Blocks, WaitRecorder, distribute, eval_batches, make_batches, train_batches
+from shardfeed.pipelines.augment import grayscale
+from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import LABEL
@@ -60,6 +62,24 @@ def test_a_dropped_dataset_leaves_no_thread_and_no_split(flowers: Dataset, make:
         gc.collect()
         threads = [thread.name for thread in set(threading.enumerate()) - before]
         return [*threads, *(each for each in splits if each() is not None)]
+
+    until_gone(left)
+
+
+@pytest.mark.promise(77)
+def test_a_dropped_graph_leaves_no_augmented_crop(flowers: Dataset) -> None:
+    """TensorFlow would keep a function that it calls for ever, and what that refers to."""
+    crops: list[weakref.ref[Crop]] = []
+    for _ in range(3):
+        crop = resize_center_crop(16, augment=[grayscale()])
+        crops.append(weakref.ref(crop.crop))
+        batches = make_batches(flowers["train"], lambda features, seed, crop=crop: crop(features, seed), batch_size=8)
+        next(iter(batches))
+        del crop, batches
+
+    def left() -> list[Any]:
+        gc.collect()
+        return [each for each in crops if each() is not None]
 
     until_gone(left)
 
