@@ -103,6 +103,8 @@ class Mirror:
         self._taken.append(address)
         copies: list[_FileToCopy] = []
         if web or not self._list(storage, address, copies):
+            if not web and not storage.key(address):  # all of a bucket or repository, which is no file
+                raise UsageError(address, "has no files", "check the URL, and that files were uploaded there")
             self._one(storage, address, path, copies)
             if with_images and not web and address.lower().endswith(_LISTS):
                 beside: list[_FileToCopy] = []
