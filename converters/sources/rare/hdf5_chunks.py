@@ -30,7 +30,7 @@ Filter = tuple[int, Sequence[int]]  # its number and settings
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A chunk that is stored: where it begins in the dataset, the filters it went through, and its bytes in the file."""
+    """A stored chunk: where it begins in the dataset, the filters that it went through, and its bytes in the file."""
 
     offset: tuple[int, ...]
     filters: tuple[Filter, ...]
