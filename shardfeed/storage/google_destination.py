@@ -18,7 +18,7 @@ _PIECE = 8 << 20  # bytes read back at once
 _T = TypeVar("_T")
 
 
-class _Piece(io.BytesIO):
+class _BoundedBuffer(io.BytesIO):
     """Takes the bytes of an answer, and no more than `most`, whatever the server sends."""
 
     def __init__(self, path: str, most: int) -> None:
@@ -71,7 +71,7 @@ class GoogleDestination(Destination):
         version = {"if_generation_match": blob.generation, "raw_download": True, "checksum": None}
         for start in range(0, blob.size, _PIECE):
             end = min(start + _PIECE, blob.size)
-            piece = _Piece(path, end - start)
+            piece = _BoundedBuffer(path, end - start)
             self._guarded(path, lambda: blob.download_to_file(piece, start=start, end=end - 1, **version))  # noqa: B023
             yield piece.getvalue()
 

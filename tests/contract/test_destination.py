@@ -219,7 +219,7 @@ def test_errors_of_google_name_the_cause(
 
 
 def google_lies(size: int, sent: int) -> Any:
-    """Answers of a Google Cloud Storage without checksums, whose file has `size` bytes, of which it sends `sent`."""
+    """Answer as a Google Cloud Storage without checksums, whose file has `size` bytes, of which it sends `sent`."""
     state = json.dumps({"name": "a", "bucket": "bucket", "size": str(size), "generation": "7"}).encode()
 
     def answer(asked: str, token: str) -> tuple[int, dict[str, str], bytes]:

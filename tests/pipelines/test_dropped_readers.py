@@ -50,7 +50,7 @@ def own_threads() -> set[str]:
 
 
 def descriptors() -> list[str]:
-    """What the descriptors of this process are, except the server's and the client's connections.
+    """List the open files of this process, except the server's and the client's connections.
 
     The client keeps a connection for the next request, and closes it in its own time.
     """

@@ -55,9 +55,20 @@ def temporary(tmp_path: Path) -> Path:
 
 def command(hub: Hub, temporary: Path, out: Path, workers: int) -> "subprocess.Popen[str]":
     """Start the command, in a session of its own."""
-    url = f"hf://{REPOSITORY}/labels.csv"
+    arguments = ["convert", f"hf://{REPOSITORY}/labels.csv", str(out), "--workers", str(workers), "--shards", "8"]
     return subprocess.Popen(
-        [sys.executable, "-m", "shardfeed.tools.cli", "convert", url, str(out), "--workers", str(workers), "--shards", "8"],
+        [
+            sys.executable,
+            "-m",
+            "shardfeed.tools.cli",
+            "convert",
+            url,
+            str(out),
+            "--workers",
+            str(workers),
+            "--shards",
+            "8",
+        ],
         env=os.environ | {"HF_ENDPOINT": hub.web.url, "HF_TOKEN": TOKEN, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
