@@ -232,7 +232,7 @@ def google_lies(size: int, sent: int) -> Any:
 
 @pytest.mark.promise(74)
 def test_a_file_of_google_is_read_in_pieces(each: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of no more bytes at once than it asks for, as a small file that is not small would fill the memory."""
+    """A small file that is not small would fill the memory."""
     to, content = destination(each), os.urandom(5000)
     monkeypatch.setattr("shardfeed.storage.google_destination._PIECE", 1000)
     assert to.put_new(f"{each}/a", content, FileInfo.of(content))

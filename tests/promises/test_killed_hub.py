@@ -57,18 +57,7 @@ def command(hub: Hub, temporary: Path, out: Path, workers: int) -> "subprocess.P
     """Start the command, in a session of its own."""
     arguments = ["convert", f"hf://{REPOSITORY}/labels.csv", str(out), "--workers", str(workers), "--shards", "8"]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "shardfeed.tools.cli",
-            "convert",
-            url,
-            str(out),
-            "--workers",
-            str(workers),
-            "--shards",
-            "8",
-        ],
+        [sys.executable, "-m", "shardfeed.tools.cli", *arguments],
         env=os.environ | {"HF_ENDPOINT": hub.web.url, "HF_TOKEN": TOKEN, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
