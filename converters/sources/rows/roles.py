@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from shardfeed.annotations import CAPTION
+from shardfeed.annotations import CAPTION, OBJECTS
 from shardfeed.converters.sources.options import naming
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
@@ -206,7 +206,26 @@ def choose_roles(
     return Roles(found, extra, tuple(name for name in by_name if name not in used), hot)
 
 
-def with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
+def own_columns(
+    place: str, infos: Iterable[ColumnInfo], asked: Mapping[str, str], *, unlabelled: bool
+) -> list[ColumnInfo]:
+    """State the roles of columns that shards of ours have in formats of columns.
+
+    Raises UsageError for objects of ours, as columns are not read as objects: otherwise the classes of the
+    objects would be labels of the image. A user who asks for a label, or for none, has chosen what to take.
+    """
+    given = _with_own_names([*infos], asked)
+    objects = [info.name for info in given if (info.word or info.name).startswith(OBJECTS)]
+    has_chosen = unlabelled or not asked.keys().isdisjoint(("label", "mask", "objects", "text", LABEL, TEXT, CAPTION))
+    if objects and not has_chosen:
+        problem = f"its columns hold the objects of images, {some(objects)}, expected no objects in columns"
+        raise UsageError(place, problem, "read the dataset that they are of, with its manifest: shardfeed reshard")
+    if has_chosen or any(info.role == "text" for info in given):
+        return given
+    return [replace(info, role="text") if (info.word or info.name) == CAPTION else info for info in given]
+
+
+def _with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
     """State the role of `image/class/text`, which shards of ours keep in other formats: it names the number beside it.
 
     By its last word it would be a caption. Nothing is stated if the user `asked` for a label.
