@@ -52,6 +52,8 @@ OPTION_ROLES = {
     CAPTION: "text",
     SOURCE_ID: "number",
 }
+# What a user asks for who has chosen what to take of a shard of ours.
+_OWN_CHOICES = ("label", "mask", "objects", "text", LABEL, TEXT, CAPTION)
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
 # Keys inside an object, of its box and of its class.
 BOX_KEYS = ("bbox", "box")
@@ -75,6 +77,11 @@ class ColumnInfo:
     word: str = ""
     role: Role | None = None
     class_names: tuple[str, ...] | None = None
+
+    @property
+    def own_key(self) -> str:
+        """The key of the feature that the column holds if the file is a shard of ours."""
+        return self.word or self.name
 
     @property
     def label_word(self) -> str:
@@ -215,14 +222,19 @@ def own_columns(
     objects would be labels of the image. A user who asks for a label, or for none, has chosen what to take.
     """
     given = _with_own_names([*infos], asked)
-    objects = [info.name for info in given if (info.word or info.name).startswith(OBJECTS)]
-    has_chosen = unlabelled or not asked.keys().isdisjoint(("label", "mask", "objects", "text", LABEL, TEXT, CAPTION))
-    if objects and not has_chosen:
+    if unlabelled or not asked.keys().isdisjoint(_OWN_CHOICES):
+        return given
+    _refuse_objects(place, given)
+    if any(info.role == "text" for info in given):
+        return given
+    return [replace(info, role="text") if info.own_key == CAPTION else info for info in given]
+
+
+def _refuse_objects(place: str, infos: Sequence[ColumnInfo]) -> None:
+    """Raise UsageError if columns hold objects as our records do."""
+    if objects := [info.name for info in infos if info.own_key.startswith(OBJECTS)]:
         problem = f"its columns hold the objects of images, {some(objects)}, expected no objects in columns"
         raise UsageError(place, problem, "read the dataset that they are of, with its manifest: shardfeed reshard")
-    if has_chosen or any(info.role == "text" for info in given):
-        return given
-    return [replace(info, role="text") if (info.word or info.name) == CAPTION else info for info in given]
 
 
 def _with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
