@@ -37,7 +37,7 @@ CHECKS_ITSELF = {
 # Classes whose objects only we make: results, and what functions return. Their constructors are no doors.
 MADE_BY_US = {
     *("ArrayBatches", "Batches", "ColumnarSource", "Dataset", "DatasetReport", "Detection", "DeviceFeed", "EvalFeed"),
-    *("Exported", "Feed", "GeometricTransform", "Position", "Pulled", "Pushed", "RandomCrop", "Segmentation"),
+    *("Exported", "Feed", "GeometricTransform", "Pulled", "Pushed", "RandomCrop", "Segmentation"),
     *("Prefetcher", "Progress", "Rebuilt", "Report", "Salvaged", "SampleLoader", "ShardSlice", "ShardTasks", "Skipped"),
     *("Split", "Statistics", "Survey", "Target", "TorchLoader", "TrainingArrays", "Worker", "Stored"),
     *("Verified", "_KerasBatches"),
