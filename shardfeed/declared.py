@@ -17,7 +17,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, Union, Unpack, get_args, 
 import numpy as np
 
 from shardfeed.errors import ShardfeedError, UsageError, shown
-from shardfeed.shapes import ArgumentShape, ListOf, OneOf, Range, plain_number, shape_of, takes_anything
+from shardfeed.shapes import TIMES, ArgumentShape, ListOf, OneOf, Range, plain_number, shape_of, takes_anything
 from shardfeed.typed import Option, Typed, assignments, named_once, typed
 
 __all__ = [
@@ -106,7 +106,7 @@ class _Arguments:
         return values, {name: self._value(name, value) for name, value in named.items()}
 
     def _value(self, name: str, value: Any) -> Any:
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) and not isinstance(value, TIMES):
             value = value.item()
         declaration = self.declarations.get(name)
         if declaration is None:

@@ -198,6 +198,19 @@ def _split_from_json(name: str, value: Mapping[str, Any], shards: ShardTable, ve
     return SplitInfo(check_split_name(name), shards, counts, _counts(value["formats"]), columns, version, format)
 
 
+def _check_class_counts(split: SplitInfo, schema: Schema) -> None:
+    """Raise ValueError unless the counts of classes fit the class names and the records of the split."""
+    for key, counts in split.class_counts.items():
+        place = f"class_counts of {key!r} in {split.name}"
+        if key not in schema.class_names:
+            raise ValueError(f"{place}: no feature with class names, expected one of {[*schema.class_names]}")
+        if len(counts) != (classes := len(schema.class_names[key])):
+            raise ValueError(f"{place}: {len(counts)} counts, expected {classes}, one for each class name")
+        is_single = schema.features[key].shape == ()
+        if is_single and sum(counts) > split.records:  # a ragged feature has several values in a record
+            raise ValueError(f"{place}: their sum is {sum(counts)}, expected at most {split.records}, its records")
+
+
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is not a count")
@@ -289,10 +302,14 @@ def _parsed(data: bytes, content: _Content, place: object) -> Manifest:
             for (name, of_split), shards in zip(value.items(), tables, strict=True)
         }
 
+    name, schema = content.read("name", _text), content.read("features", Schema.from_json)
+    splits = content.read("splits", splits_of)
+    for split in splits.values():
+        _check_class_counts(split, schema)
     return Manifest(
-        name=content.read("name", _text),
-        schema=content.read("features", Schema.from_json),
-        splits=content.read("splits", splits_of),
+        name=name,
+        schema=schema,
+        splits=splits,
         sidecars=content.read("sidecars", _files),
         fingerprint=content.read("fingerprint", _text),
         options=content.read("options", dict),

@@ -24,6 +24,9 @@ _LONGEST_NAME = 255  # bytes, of a file or a folder
 _ANY = "a value"
 _NAMES = {bool: "True or False", str: "text", NoneType: "None"}
 
+# Scalars of NumPy whose item() is no longer a time: None for NaT, a number for nanoseconds.
+TIMES = (np.datetime64, np.timedelta64)
+
 
 class Range(NamedTuple):
     """The least and the greatest number that an argument may be. NaN is in no range."""
@@ -372,6 +375,8 @@ def is_empty(value: Any) -> bool:
 
 def plain_number(value: Any) -> Any:
     """A number of NumPy or PyTorch, also one in an array without dimensions, as Python's."""
+    if isinstance(value, TIMES):
+        return value
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 

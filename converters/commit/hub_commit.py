@@ -151,5 +151,17 @@ def _failed(url: str, error: BaseException) -> ShardfeedError:
         return StorageError(url, f"access denied (HTTP status {status}){said}", remedy, errno.EACCES)
     if status in (409, 412):
         return StorageError(url, "another commit was made meanwhile", "run the same command again", errno.EBUSY)
+    if not status and _is_of_answer(error):
+        problem = f"the answer is not the Hub's: huggingface_hub raises {type(error).__name__}"
+        return StorageError(url, problem, "check HF_ENDPOINT, and what the repository has now", errno.EIO)
     problem = f"HTTP status {status}{said}" if status else type(error).__name__
     return StorageError(url, f"cannot be written: {problem}", NETWORK, errno.EIO)
+
+
+def _is_of_answer(error: BaseException) -> bool:
+    """Whether huggingface_hub did not understand an answer: of another shape, of other names, or nested deeply."""
+    from huggingface_hub.utils import HFValidationError
+
+    if isinstance(error, UnicodeError | HFValidationError):  # of a token or a name that is sent
+        return False
+    return isinstance(error, ValueError | LookupError | TypeError | RecursionError)

@@ -29,6 +29,7 @@ from shardfeed.converters.shards.receipts import receipts_below
 from shardfeed.converters.shards.task import Receipt, ShardTask
 from shardfeed.declared import Positive, checked
 from shardfeed.errors import ShardfeedError, StorageError, UsageError, WorkerLostError, escape
+from shardfeed.foreign import words
 from shardfeed.ray_cluster import Cluster, check_address
 from shardfeed.storage.local import make_directory, move_file, remove_tree
 from shardfeed.storage.storage import is_address
@@ -281,4 +282,4 @@ def _sending() -> Iterator[None]:
 
 
 def _not_sent(error: Exception) -> UsageError:
-    return UsageError("source", f"its samples cannot be pickled for workers: {escape(repr(error))}", IMPORTABLE)
+    return UsageError("source", f"its samples cannot be pickled for workers: {words(error)}", IMPORTABLE)

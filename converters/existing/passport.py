@@ -285,7 +285,7 @@ def _class_table(manifest: Manifest, key: str) -> Iterator[str]:
     """The lines of the table of a feature's classes: of each its number of values in each split."""
     names = manifest.schema.class_names[key]
     splits = [manifest.splits[name] for name in in_usual_order(manifest.splits)]
-    counts = [split.class_counts.get(key, ()) for split in splits]  # of fewer classes in a damaged manifest
+    counts = [split.class_counts.get(key, ()) for split in splits]  # a manifest may have no counts
     rows = [[name, *(of_split[i] if i < len(of_split) else 0 for of_split in counts)] for i, name in enumerate(names)]
     yield from (f"## Classes of {_plain(key)}: {len(names)}", "")
     yield from _table(["class", *(split.name for split in splits)], rows[:_MOST_CLASSES])

@@ -102,15 +102,25 @@ class Mirror:
             return path
         self._taken.append(address)
         copies: list[_FileToCopy] = []
-        if web or not self._list(storage, address, copies):
+        if web:
             self._one(storage, address, path, copies)
-            if with_images and not web and address.lower().endswith(_LISTS):
-                beside: list[_FileToCopy] = []
-                self._list(storage, address.rpartition("/")[0], beside)
-                small = (one for one in beside if one.size <= _SMALL and one.address.lower().endswith(_LISTS))
-                copies += [one for one in small if one.address != address]
+        elif not self._list(storage, address, copies):
+            if not storage.key(address):  # all of a bucket or repository, which is no file
+                raise UsageError(address, "has no files", "check the URL, and that files were uploaded there")
+            self._one(storage, address, path, copies)
+            if with_images:
+                copies += self._lists_beside(storage, address)
         self._copy(storage, copies)
         return path
+
+    def _lists_beside(self, storage: ObjectStorage, address: str) -> list[_FileToCopy]:
+        """The small files beside one that names images, which may belong to it; all files there are listed."""
+        if not address.lower().endswith(_LISTS):
+            return []
+        beside: list[_FileToCopy] = []
+        self._list(storage, address.rpartition("/")[0], beside)
+        small = (one for one in beside if one.size <= _SMALL and one.address.lower().endswith(_LISTS))
+        return [one for one in small if one.address != address]
 
     def _one(self, storage: ObjectStorage, address: str, path: str, copies: list[_FileToCopy]) -> None:
         try:

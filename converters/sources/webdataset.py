@@ -41,7 +41,7 @@ from shardfeed.converters.sources.rows.roles import (
     Roles,
     choose_roles,
     kind_of,
-    with_own_names,
+    own_columns,
 )
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.converters.sources.source import SourceFile
@@ -267,7 +267,7 @@ class SeenColumns:
         infos = [ColumnInfo(" or ".join(images) or _ANY_IMAGE, "image", role="image")]
         infos += [ColumnInfo(" or ".join(masks), "image", role="mask")] if masks else []
         infos += self._infos({*images, *masks}, any_image=not images)
-        infos = with_own_names(infos, asked)
+        infos = own_columns(place, infos, asked, unlabelled=self.options.unlabelled)
         roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled, one_hot=self.options.one_hot)
         masks = masks or tuple(filter(None, [roles.name("mask")]))  # by its name: `mask.png`
         return Chosen(images, masks, by_tar, roles, self._offered(roles))

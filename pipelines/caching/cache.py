@@ -21,7 +21,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardfeed.declared import Positive, checked
-from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra
+from shardfeed.errors import BusyError, IntegrityError, StorageError, UsageError, escape, needing_extra, shown
 from shardfeed.free_space import room_in
 from shardfeed.naming import INDEX_DIRECTORY, dataset_name, is_dataset_file
 from shardfeed.pipelines.caching.client import FetcherClient, attach
@@ -77,8 +77,8 @@ class Cache:
             size = byte_size(self.limit) if isinstance(self.limit, str) else self.limit
         except (ValueError, OverflowError):
             size = 0
-        if size < 1:
-            raise UsageError("limit", f"got {self.limit!r}, expected a number of bytes, or text like '500GB'")
+        if not 1 <= size < 2**63:
+            raise UsageError("limit", f"got {shown(self.limit)}, expected a number of bytes, or text like '500GB'")
         if self.decoded:
             raise UsageError("limit", "got a limit and decoded=True", "give one of them")
         object.__setattr__(self, "limit", size)

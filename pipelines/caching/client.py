@@ -131,7 +131,8 @@ class _Connections:
 class FetcherClient:
     """A `Filler` that uses the fetcher: the dataset, the location of its files, and the order that is followed, if any.
 
-    `limit`: bytes; 0: the directory is temporary. `asked`: time of the request, s: the latest one applies to all.
+    `limit`: bytes; 0: the directory is temporary. `asked`: time of the request, s since
+    this machine started, which all of its processes share: the latest one applies to all.
     `view`: place of the first sample, and the distance between samples. `held`: see `FollowedOrder`. `at_once`: bytes
     read together, in no order.
     """
@@ -146,7 +147,7 @@ class FetcherClient:
     share: tuple[int, int] = (0, 1)
     held: tuple[int, int] | None = None
     at_once: int = 0
-    asked: float = field(default_factory=time.time, compare=False)
+    asked: float = field(default_factory=time.monotonic, compare=False)
     _held: list[_Connections] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:

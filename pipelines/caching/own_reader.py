@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -62,6 +61,7 @@ class OwnReader:
         self._made = self._held = 0  # pieces that there were; bytes of those that there are
         self._chunks: dict[int, Future[None]] = {}  # whether the requests of a chunk are made
         self._closed = False
+        self._pool = _pool()
         _READERS[id(self)] = self
         self._with_access(lambda shards: shards.view(0))  # an error is raised here, not in a thread or in tf.data
 
@@ -200,7 +200,7 @@ class OwnReader:
                 self._pieces[number], self._made, self._held = piece, number + 1, self._held + piece.size
                 self._number[place : place + count] = number
             try:
-                _pool().submit(self._fetch, number, piece, failed)
+                self._pool.submit(self._fetch, number, piece, failed)
             except BaseException as error:  # at the end of the program
                 piece.payloads.set_exception(error)
                 raise
@@ -233,10 +233,20 @@ class OwnReader:
         self._closed, self._pieces, self._chunks, self._held = True, {}, {}, 0
 
 
-@cache
+_POOLS: weakref.WeakValueDictionary[str, ThreadPoolExecutor] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
 def _pool() -> ThreadPoolExecutor:
-    """The threads of all readers of this process; one that was forked from it makes no reader."""
-    return ThreadPoolExecutor(AT_ONCE, "shardfeed-fetch")
+    """Return the threads of all readers of this process; one that was forked from it makes no reader.
+
+    Only readers refer to them, so that they end with the last one.
+    """
+    with _LOCK:
+        pool = _POOLS.get("shardfeed-fetch")
+        if pool is None:
+            pool = _POOLS["shardfeed-fetch"] = ThreadPoolExecutor(AT_ONCE, "shardfeed-fetch")
+        return pool
 
 
 _READERS: weakref.WeakValueDictionary[int, OwnReader] = weakref.WeakValueDictionary()  # of this process, by id

@@ -8,41 +8,40 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from shardfeed.declared import Count, Natural, Range, checked
+from shardfeed.declared import Natural, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import hashed, permuted
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder
 
 _LEFT, _BATCHES, _SHAPE = range(10, 13)  # purposes of a key, as in `order`
 
-_MOST_SIDES = 65_535  # a step of 1 in the largest square JPEG
-Side = Annotated[int, Range(1, 65_535)]  # pixels: at most those of the largest JPEG
+MOST_SIDE = 65_535  # pixels, of the largest JPEG
+MOST_SHAPES = 2 * MOST_SIDE  # of an order: as many as `shapes_of_area` can find
+Side = Annotated[int, Range(1, MOST_SIDE)]
+Area = Annotated[int, Range(1, MOST_SIDE**2)]
 Shape = tuple[Side, Side]  # height and width in pixels
 
 
 @checked
-def shapes_of_area(area: Count, *, step: Count = 64, ratios: tuple[float, float] = (1 / 2, 2)) -> list[Shape]:
+def shapes_of_area(area: Area, *, step: Side = 64, ratios: tuple[float, float] = (1 / 2, 2)) -> list[Shape]:
     """The shapes of nearly one area, as (height, width) in pixels, for `Global(shapes=...)`.
 
     Of each height that is a multiple of `step`, and of each such width, the largest shape of at most `area`.
 
     Args:
-        area: the most pixels of a shape.
-        step: height and width are multiples of it.
+        area: the most pixels of a shape, 1 to 65,535**2.
+        step: height and width are multiples of it, and at most 65,535.
         ratios: least and greatest width over height.
 
-    Raises UsageError if there is no such shape, or `step` is too small for the area.
+    Raises UsageError if there is no such shape.
 
     Example:
         shapes_of_area(512 * 512, step=128)  # [(640, 384), (512, 512), (384, 640)]
     """
     least, most = ratios
-    if math.isqrt(area) // step > _MOST_SIDES:
-        problem = f"got {area} pixels, whose square root is more than {_MOST_SIDES:,} times the step of {step}"
-        raise UsageError("step", problem, f"use a step of at least {-(-math.isqrt(area) // _MOST_SIDES)}")
     found: dict[float, Shape] = {}
     for side in range(step, math.isqrt(area) + 1, step):
-        other = area // side // step * step
+        other = min(area // side, MOST_SIDE) // step * step
         found |= {width / height: (height, width) for height, width in ((side, other), (other, side))}
     shapes = [found[ratio] for ratio in sorted(found) if least <= ratio <= most]
     if not shapes:
@@ -53,7 +52,9 @@ def shapes_of_area(area: Count, *, step: Count = 64, ratios: tuple[float, float]
 
 @checked
 def by_ratio(shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes by width over height. Raises UsageError if there are none, or two of one aspect ratio."""
+    """The shapes by width over height. Raises UsageError if there are none, too many, or two of one aspect ratio."""
+    if len(shapes) > MOST_SHAPES:
+        raise UsageError("shapes", f"got {len(shapes):,}, expected at most {MOST_SHAPES:,}", "use a larger step")
     if not shapes:
         raise UsageError("shapes", f"got {shapes!r}, expected pairs (height, width)")
     numbers = [(int(height), int(width)) for height, width in shapes]  # not those of NumPy, which are no JSON

@@ -67,14 +67,14 @@ class Destination(ABC):
             try:
                 if isinstance(content, str) and self.info_of_store(path) is not None:
                     raise RefusedError(TAKEN)  # before a large file is sent
-                if self._put(path, content, info, share) or self.info(path) == info:
+                if self._put(path, content, info, share) or self._info(path, info.size) == info:
                     return True
                 self.delete(path)
                 why = DAMAGED
             except RefusedError as refused:
                 why = refused.args[0]
             if why != DAMAGED:
-                if (found := self.info(path)) == info:
+                if (found := self._info(path, info.size)) == info:
                     return False
                 if found is not None:
                     problem = f"another file is there: {info.difference(found)}"
@@ -94,9 +94,16 @@ class Destination(ABC):
 
     def info(self, path: str) -> FileInfo | None:
         """The size and CRC-32C of a file; None if there is none."""
+        return self._info(path)
+
+    def _info(self, path: str, expected: int | None = None) -> FileInfo | None:
+        """The same; of a file of another size than `expected`, which is not read, the CRC-32C may be 0."""
         found = self.info_of_store(path)
-        if found is None or found[1] is not None:
-            return None if found is None else FileInfo(found[0], found[1] or 0)
+        if found is None:
+            return None
+        of_store, crc_of_store = found
+        if crc_of_store is not None or expected not in (None, of_store):
+            return FileInfo(of_store, crc_of_store or 0)
         with self._lock:
             self.read_back += 1
         size = crc = 0

@@ -1,18 +1,35 @@
 """Writing to Google Cloud Storage, by its own client, which gives the store the CRC-32C, and a condition, of a file."""
 
 import base64
+import errno
+import io
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from shardfeed.errors import check_extra
+from shardfeed.errors import StorageError, check_extra
 from shardfeed.storage.bucket_destination import DAMAGED, GONE, TAKEN, Destination, RefusedError, failed_because
 from shardfeed.storage.listing_limits import ListingLimits
-from shardfeed.storage.objects import redirected
+from shardfeed.storage.objects import NETWORK, redirected
 from shardfeed.storage.storage import FileInfo
 from shardfeed.storage.transfer import AT_ONCE, Share
 
+_PIECE = 8 << 20  # bytes read back at once
 _T = TypeVar("_T")
+
+
+class _BoundedBuffer(io.BytesIO):
+    """Takes the bytes of an answer, and no more than `most`, whatever the server sends."""
+
+    def __init__(self, path: str, most: int) -> None:
+        super().__init__()
+        self._path, self._most = path, most
+
+    def write(self, data: Any, /) -> int:
+        if self.tell() + len(data) > self._most:
+            problem = f"the server sends more than the {self._most} bytes that it was asked for"
+            raise StorageError(self._path, problem, NETWORK, errno.EIO)
+        return super().write(data)
 
 
 class GoogleDestination(Destination):
@@ -49,7 +66,14 @@ class GoogleDestination(Destination):
         return _info(blob)
 
     def _content(self, path: str) -> Iterator[bytes]:
-        yield self._guarded(path, lambda: self._blob(path).download_as_bytes(raw_download=True))
+        blob = self._blob(path)
+        self._guarded(path, blob.reload)
+        version = {"if_generation_match": blob.generation, "raw_download": True, "checksum": None}
+        for start in range(0, blob.size, _PIECE):
+            end = min(start + _PIECE, blob.size)
+            piece = _BoundedBuffer(path, end - start)
+            self._guarded(path, lambda: blob.download_to_file(piece, start=start, end=end - 1, **version))  # noqa: B023
+            yield piece.getvalue()
 
     def below(self, prefix: str) -> dict[str, int]:
         above = f"{self._key(prefix)}/".lstrip("/")

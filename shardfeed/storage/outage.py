@@ -19,6 +19,7 @@ from shardfeed.user_warnings import warn_user
 
 DEADLINE_SECONDS = 120  # for a request that reads, with all its attempts, while the store is out
 SAID_AFTER = 10.0  # seconds
+_LOOK_SECONDS = 0.5  # between two looks at the requests under way, and from the last one to the end of the thread
 
 
 def _warn(message: str) -> None:
@@ -55,7 +56,6 @@ class _Watch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begun = threading.Condition(self._lock)
         self._requests = set[PendingRequest]()
         self._last_answer: dict[str, float] = {}
         self._said: dict[str, socket.socket | None] = {}  # stores that do not answer, and the claims on saying so
@@ -63,12 +63,11 @@ class _Watch:
 
     def begin(self, request: PendingRequest) -> None:
         with self._lock:
-            self._requests.add(request)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="shardfeed-outage", daemon=True)
-                self._thread.start()
-            elif len(self._requests) == 1:
-                self._begun.notify()
+                thread = threading.Thread(target=self._look, name="shardfeed-outage", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._requests.add(request)
 
     def end(self, request: PendingRequest) -> None:
         with self._lock:
@@ -94,15 +93,16 @@ class _Watch:
     def _look(self) -> None:
         while True:
             with self._lock:
-                while not self._requests:
-                    self._begun.wait()
+                if not self._requests:
+                    self._thread = None
+                    return
                 silent, due_in = self._silent()
                 claims = {request.root: claim_to_say(request.root) for request in silent}
                 self._said |= {root: claim for root, (_, claim) in claims.items()}
             for request in silent:
                 if claims[request.root][0]:
                     say(request.message)
-            time.sleep(max(0.05, due_in))
+            time.sleep(min(_LOOK_SECONDS, max(0.05, due_in)))
 
     def _silent(self) -> tuple[list[PendingRequest], float]:
         """The first request to each store that has become silent, and the seconds until the next may have."""

@@ -1,5 +1,6 @@
 """Files written to S3 and Google Cloud Storage: whole and equal, or refused; sent once, whoever else sends them."""
 
+import json
 import os
 import pickle
 from collections.abc import Iterator
@@ -215,3 +216,57 @@ def test_errors_of_google_name_the_cause(
         monkeypatch.setenv(name, value)
     with pytest.raises(StorageError, match=said):
         destination("gs://bucket/p").put_new("gs://bucket/p/a", b"", FileInfo.of(b""))
+
+
+def google_lies(size: int, sent: int) -> Any:
+    """Answer as a Google Cloud Storage without checksums, whose file has `size` bytes, of which it sends `sent`."""
+    state = json.dumps({"name": "a", "bucket": "bucket", "size": str(size), "generation": "7"}).encode()
+
+    def answer(asked: str, token: str) -> tuple[int, dict[str, str], bytes]:
+        if "alt=media" in asked:
+            return 206, {"Content-Range": f"bytes 0-{size - 1}/{size}"}, bytes(sent)
+        return 200, {"Content-Type": "application/json"}, state
+
+    return answer
+
+
+@pytest.mark.promise(74)
+def test_a_file_of_google_is_read_in_pieces(each: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file that is not small would fill the memory."""
+    to, content = destination(each), os.urandom(5000)
+    monkeypatch.setattr("shardfeed.storage.google_destination._PIECE", 1000)
+    assert to.put_new(f"{each}/a", content, FileInfo.of(content))
+    pieces = list(to._content(f"{each}/a"))
+    assert b"".join(pieces) == to.read(f"{each}/a") == content
+    if each.startswith("gs"):
+        assert [*map(len, pieces)] == [1000] * 5
+    monkeypatch.setattr(to, "info_of_store", lambda path: (len(content), None))
+    assert to.info(f"{each}/a") == FileInfo.of(content)
+    assert to.read_back == 1
+    with pytest.raises(OutputExistsError, match="has 5000 bytes, expected 3"):
+        to.put_new(f"{each}/a", b"abc", FileInfo.of(b"abc"))
+    assert to.read_back == 1, "another size says enough"
+
+
+@pytest.mark.promise(74)
+def test_an_answer_of_google_has_no_more_bytes_than_were_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_server(tmp_path) as server:
+        monkeypatch.setenv("GOOGLE_BASE_URL", server.url)
+        monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+        server.answer = google_lies(100, 50 << 20)
+        with pytest.raises(StorageError, match="more than the 100 bytes"):
+            destination("gs://bucket/x").read("gs://bucket/x/a")
+
+
+@pytest.mark.promise(74)
+def test_a_side_file_of_google_that_is_huge_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with web_server(tmp_path) as server:
+        monkeypatch.setenv("GOOGLE_BASE_URL", server.url)
+        monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+        monkeypatch.setattr("shardfeed.storage.bucket_destination.SIDE_FILE_BYTES", 1 << 20)
+        server.answer = google_lies(3 << 30, 8 << 20)
+        with pytest.raises(StorageError, match="has more than"):
+            destination("gs://bucket/x").read("gs://bucket/x/a")
+        assert sum("alt=media" in path for _, path, _ in server.requests) == 1

@@ -250,3 +250,17 @@ def test_an_alias_is_checked_as_the_type_that_it_stands_for() -> None:
     for wrong in ("text", np.zeros(3)):
         with pytest.raises(UsageError, match=r"^name: got .*, expected ndarray$"):
             check("name", wrong, alias[np.integer])
+
+
+@pytest.mark.parametrize("kind", [np.datetime64, np.timedelta64])
+@pytest.mark.parametrize("value", ["NaT", 3])
+def test_a_time_of_numpy_is_neither_none_nor_a_number(kind: Any, value: Any) -> None:
+    """NumPy's item() makes None of NaT, and a number of nanoseconds."""
+    with pytest.raises(UsageError, match="count"):
+        converters.LocalWorkers(count=kind(value, "ns"))
+
+
+def test_payloads_refuses_an_index_without_dimensions(place: Place) -> None:
+    """An array without dimensions is one index, not several."""
+    with pytest.raises(UsageError, match="indices"):
+        place.data["train"].payloads(np.array(0))

@@ -11,12 +11,14 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, get_args, get_origin
 
 import pytest
 
 from shardfeed.pipelines.augment import Augmentation
 
+from remedies.inventory import inventory
 from repository import ROOT
 
 PACKAGES = (
@@ -41,7 +43,7 @@ CHECKS_ITSELF = {
 # Classes whose objects only we make: results, and what functions return. Their constructors are no doors.
 MADE_BY_US = {
     *("ArrayBatches", "Batches", "ColumnarSource", "Dataset", "DatasetReport", "Detection", "DeviceFeed", "EvalFeed"),
-    *("Exported", "Feed", "GeometricTransform", "Position", "Pulled", "Pushed", "RandomCrop", "Segmentation"),
+    *("Exported", "Feed", "GeometricTransform", "Pulled", "Pushed", "RandomCrop", "Segmentation"),
     *("Prefetcher", "Progress", "Rebuilt", "Report", "Salvaged", "SampleLoader", "ShardSlice", "ShardTasks", "Skipped"),
     *("Split", "Statistics", "Survey", "Target", "TorchLoader", "TrainingArrays", "Worker", "Stored"),
     *("Verified", "_KerasBatches"),
@@ -81,6 +83,16 @@ CALLED_BY_OTHERS = {
 
 # Functions for authors of readers and for nodes of a cluster, as the classes above.
 FUNCTIONS = {"choose_roles", "find_files", "write_shard"}
+
+# Arguments of other people's functions, which an advice names: file, argument.
+FOREIGN_ARGUMENTS = {
+    ("converters/existing/surveying.py", "compression_type"),  # tf.data
+    ("converters/sources/files/unpack.py", "compression"),  # MDSWriter
+    ("converters/sources/statements.py", "digest_size"),  # hashlib
+    ("pipelines/keras.py", "shuffle"),  # fit
+    ("pipelines/keras.py", "epochs"),
+}
+VALUES = {"age", "mask", "test", "train", "validation"}  # columns and splits, as in train=0.9 or --columns mask=NAME
 
 
 def public() -> Iterator[tuple[str, Any]]:
@@ -160,6 +172,37 @@ def unchecked() -> list[str]:
             if not is_checked(function) and not is_excused(kind, name):
                 found.append(f"{kind}.{name}")
     return sorted(set(found))
+
+
+def arguments() -> set[str]:
+    """The names of all arguments of public functions, of the classes of doors, and of their methods."""
+    callables = [made for _, made in public() if callable(made)]
+    for kind in door_classes().values():
+        callables += [kind, *(function for _, function in methods(kind))]
+    names: set[str] = set()
+    for each in callables:
+        with suppress(TypeError, ValueError):  # some classes have no signature
+            names |= set(inspect.signature(each).parameters)
+    return names
+
+
+def unknown_arguments(advice: str, known: set[str]) -> list[tuple[str, str]]:
+    """File and name of each argument (`name=`) in an advice of the inventory that nothing public takes."""
+    file, _, text = advice.partition(": ")
+    named = re.findall(r"(?<![\w./-])([a-z_]+)=(?!=)", text)
+    return [(file, name) for name in named if name not in known]
+
+
+@pytest.mark.long
+def test_an_advice_names_arguments_that_a_public_function_takes() -> None:
+    known = arguments() | VALUES
+    found = {pair for advice in inventory() for pair in unknown_arguments(advice, known)}
+    assert found - FOREIGN_ARGUMENTS == set(), "no public function takes it"
+
+
+def test_an_advice_with_an_unknown_argument_is_found() -> None:
+    invented = "pipelines/x.py: give voids=255, or decode='cuda'"
+    assert unknown_arguments(invented, arguments()) == [("pipelines/x.py", "voids")]
 
 
 @pytest.mark.promise(73)

@@ -345,6 +345,36 @@ def test_each_danger_is_seen(code: str) -> None:
     assert not dangers(ast.parse("np.load(path, allow_pickle=False); re.compile('x'); subprocess.run(['ls'])"))
 
 
+# Where the time of day is shown. A wait, a deadline or an age by this clock would be wrong once it is set.
+TIMES_OF_DAY = {"shardfeed/storage/outage.py": 1}
+
+
+def wall_clock_reads(code: str) -> int:
+    """How often the code names a function that tells the time of day in seconds."""
+    tree = ast.parse(code)
+    read = {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    taken = {
+        (node.module, name.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+    return len((read | taken) & {("time", "time"), ("time", "time_ns"), ("tf", "timestamp")})
+
+
+def test_nothing_is_timed_by_a_clock_that_may_be_set() -> None:
+    found = {str(path.relative_to(ROOT)): wall_clock_reads(path.read_text()) for path in FILES}
+    assert {path: count for path, count in found.items() if count} == TIMES_OF_DAY
+
+
+@pytest.mark.parametrize(
+    "code", ["time.time()", "from time import time", "field(default_factory=time.time)", "tf.timestamp()"]
+)
+def test_each_such_clock_is_seen(code: str) -> None:
+    assert wall_clock_reads(code) == 1
+
+
 @pytest.mark.promise("E")
 def test_pages_are_made_by_templates_that_escape() -> None:
     """No module writes markup, except fragments for notebooks; tests/readers/test_notebook.py shows that it escapes.

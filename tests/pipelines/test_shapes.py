@@ -113,6 +113,68 @@ def test_shapes_of_an_area() -> None:
     assert all(height % 64 == width % 64 == 0 and 0.9 * 2**20 <= height * width <= 2**20 for height, width in many)
     with pytest.raises(UsageError, match="no shape of at most 100 pixels"):
         shapes_of_area(100)
+    assert shapes_of_area(1, step=1) == [(1, 1)]
+    assert shapes_of_area(65_535**2, step=65_535) == [(65_535, 65_535)]
+    thin = shapes_of_area(10**6, step=1, ratios=(0, 10**6))
+    assert max(max(shape) for shape in thin) == 65_535
+    assert Global(shapes=thin).shapes == tuple(thin)
+
+
+HUGE = 10**400
+ABSURD: dict[str, dict[str, Any]] = {
+    "no pixel": {"area": 0},
+    "less": {"area": -1},
+    "one pixel": {"area": 1},
+    "not a number": {"area": float("nan")},
+    "endless": {"area": float("inf")},
+    "a fraction": {"area": 1e6},
+    "a text": {"area": "1000"},
+    "true": {"area": True},
+    "10**16": {"area": 10**16},
+    "2**63": {"area": 2**63 - 1},
+    "400 digits": {"area": HUGE},
+    "400 digits of a step, too": {"area": HUGE**2, "step": HUGE},
+    "a wide step": {"area": 10**16, "step": 10**7},
+    "steps of one": {"area": 65_537**2, "step": 1},
+    "no step": {"area": 10**6, "step": 0},
+    "a large step": {"area": 10**6, "step": 10**30},
+    "ratios that are none": {"area": 10**6, "ratios": (float("nan"), float("nan"))},
+    "ratios the wrong way round": {"area": 10**6, "ratios": (2, 1 / 2)},
+    "one ratio": {"area": 10**6, "ratios": (1,)},
+}
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize("arguments", ABSURD.values(), ids=ABSURD)
+def test_an_absurd_area_is_refused_at_once(arguments: dict[str, Any]) -> None:
+    """Before anything that takes as long as the area is large."""
+    with pytest.raises(UsageError) as raised:
+        shapes_of_area(**arguments)
+    assert len(str(raised.value)) < 500
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [],
+        [(1, 2)] * 131_071,
+        [(0, 1)],
+        [(65_536, 1)],
+        [(float("nan"), 1)],
+        [(10**400, 1)],
+        [(1, 1), (2, 2)],
+        np.ones((131_071, 2), np.int64),
+        np.ones((2, 3), np.int64),
+    ],
+    ids=["none", "many", "0", "65,536", "NaN", "400 digits", "one ratio", "an array of many", "triples"],
+)
+def test_absurd_shapes_are_refused(shapes: Any) -> None:
+    with pytest.raises(UsageError) as raised:
+        Global(shapes=shapes)
+    assert len(str(raised.value)) < 500
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("path", [pytest.param(COMPILED, marks=built), PYTHON])

@@ -1,6 +1,7 @@
 """The record of waits says what was waited, for tf.data under Keras and for loops over loaders."""
 
 import copy
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,23 @@ def test_a_tf_data_pipeline_passes_unchanged_and_its_waits_are_recorded() -> Non
     assert len(waits) == 10
     assert (waits.waits_ms[5:] >= 0.8 * _PAUSE * 1e3).all()
     assert 0 < waits.share() <= 1
+
+
+@pytest.mark.parametrize("kind", ["loop", "tf.data"])
+def test_a_clock_that_is_set_changes_no_wait(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The clock on the wall jumps by an hour whenever it is read, forward and back in turn."""
+    jumps = itertools.cycle([3600, -3600])
+    for name in ("time", "time_ns"):
+        real, unit = getattr(time, name), 1 if name == "time" else 10**9
+        monkeypatch.setattr(time, name, lambda real=real, unit=unit: real() + next(jumps) * unit)
+    wall = lambda name=None: tf.constant(time.time(), tf.float64)  # noqa: E731
+    monkeypatch.setattr(tf, "timestamp", lambda name=None: tf.py_function(wall, [], tf.float64))
+    waits = WaitRecorder()
+    batches = [np.zeros(3)] * 4 if kind == "loop" else tf.data.Dataset.from_tensor_slices(np.zeros((4, 3)))
+    assert len(list(waits.watch(batches))) == len(waits) == 4
+    assert (waits.waits_ms >= 0).all()
+    assert waits.waits_ms.max() < 3_000_000, "most of an hour"
+    assert 0 <= waits.share() <= 1
 
 
 def test_the_batches_of_train_batches_are_the_same(flowers: Dataset) -> None:

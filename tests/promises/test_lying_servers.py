@@ -111,6 +111,17 @@ def test_a_listing_of_the_hub(server: LyingServer, capfd: pytest.CaptureFixture[
     assert not os.path.lexists("out")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", "[]".encode("utf-16"), content([entry("a.jpg") | {"type": "directory"}, {"type": ["file"], "path": "b"}])],
+)
+def test_a_repository_without_files(server: LyingServer, capfd: pytest.CaptureFixture[str], body: bytes) -> None:
+    """Whether it is a file is not asked: that would be a file without a name."""
+    server.answer = hub_answer(lambda request: request.send(200, body))
+    assert "has no files" in said_by(capfd, "convert", "hf://datasets/u/r", "out")
+    assert not [request for request in server.asked if "paths-info" in request]
+
+
 @pytest.mark.parametrize("lie", REVISIONS)
 def test_a_commit_of_the_hub(
     server: LyingServer, capfd: pytest.CaptureFixture[str], flowers: Dataset, lie: str

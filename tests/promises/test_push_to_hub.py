@@ -180,6 +180,16 @@ def test_a_refusal_says_why(hub: Hub, mine: Path, answer: Any, said: str) -> Non
 
 
 @needs_client
+@pytest.mark.parametrize(
+    "body", [b'{"commitUrl": "x", "commitOid": "z", "hookOutput": ""}', b"{}", b"[]", b"5", b"<html>", b"[" * 100_000]
+)
+def test_an_answer_to_a_commit_that_is_not_the_hubs(hub: Hub, mine: Path, body: bytes) -> None:
+    hub.refuses = (200, {"Content-Type": "application/json"}, body)
+    with pytest.raises(StorageError, match=r"the answer is not the Hub's: .*; check HF_ENDPOINT"):
+        push(mine, HERE)
+
+
+@needs_client
 def test_a_card_that_the_hub_refuses(hub: Hub, mine: Path) -> None:
     posted = hub.web.posted
     hub.web.posted = lambda path, token, body: (

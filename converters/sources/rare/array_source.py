@@ -196,6 +196,11 @@ def _width(place: str, array: LabelArray) -> int:
     if kind not in "biufSUO" or len(sides) > 1 or (sides and kind in "SUO") or not array.shape or 0 in sides:
         problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
         raise UsageError(place, f"{problem}, expected labels: [n], [n, 1], or [n, classes] of zeros and ones")
+    if sides and sides[0] > _MOST_CLASSES:
+        problem = f"{escape(array.named)} is {shape_text(array.shape, array.dtype)}"
+        raise UsageError(
+            place, f"{problem}, expected at most {_MOST_CLASSES:,} classes", "save the class of each image"
+        )
     return sides[0] if sides else 1
 
 

@@ -6,7 +6,6 @@ refused: a link may lead anywhere, and a virtual dataset gives zeros for missing
 
 import math
 import os
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,12 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, endin
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.files.parts import close, listed, opened
 from shardfeed.converters.sources.files.unpack import Unpacked
-from shardfeed.converters.sources.guard import budget
+from shardfeed.converters.sources.guard import HostileError, budget
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rare.array_pixels import PixelLayout, RawArray, layout_of, shape_text
 from shardfeed.converters.sources.rare.array_source import Array, evidence_of, files_of, named_source
+from shardfeed.converters.sources.rare.hdf5_chunks import MAX_CHUNK_BYTES, Chunks
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape, needing_extra
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import h5py
 
 _ENDS = (".h5", ".hdf5", ".hdf", ".he5")
-MAX_CHUNK_BYTES = 128 << 20  # the whole chunk is read for one of its images
 MAX_UNPACKED_BYTES = 2 << 30  # of a dataset that is unpacked, because its images are not in separate chunks
 _SLAB_BYTES = 64 << 20  # read at a time where all of a dataset is unpacked
 _MOST_ROW_BYTES = 64 << 20  # of an encoded image
@@ -133,9 +132,24 @@ class H5Array:
     def values(self, which: int | slice) -> Any:
         """A row, or some. Raises RejectedError."""
         try:
-            return opened(self.file, _open)[self.named][which]  # type: ignore[index]  # a dataset: it was one
+            dataset: Any = opened(self.file, _open)[self.named]
+            self._check_read(dataset, which)
+            return dataset[which]
+        except RejectedError as error:
+            raise RejectedError(error.code, f"{escape(self.named)}: {error.reason}") from None
         except _BROKEN as error:
             raise RejectedError(RejectCode.CORRUPT, f"{escape(self.named)}: {escape(str(error)[:200])}") from None
+
+    def _check_read(self, dataset: Any, which: int | slice) -> None:
+        """Check what HDF5 would allocate for a row, or some. Raises RejectedError."""
+        start, stop = (which.start, which.stop) if isinstance(which, slice) else (which, which + 1)
+        size = (stop - start) * math.prod(self.shape[1:]) * self.dtype.itemsize
+        try:
+            budget().memory(size, self.file.size, os.fsdecode(self.file.path))
+        except HostileError as error:
+            raise RejectedError(RejectCode.TOO_LARGE, error.problem) from None
+        if dataset.chunks:
+            Chunks(dataset).check(start, stop)
 
     def content(self, index: int, layout: PixelLayout | None) -> "_H5Image":
         """Return a row as an image."""
@@ -143,11 +157,21 @@ class H5Array:
 
     def unpacked(self, folder: Unpacked) -> Array:
         """Return the same array, decompressed to a file in `folder` if a chunk holds several rows."""
+        if self.dtype.kind in "OS" and not self.size:  # labels: images were checked by `imaged`
+            self._check_texts()
         if not self.at_once:
             return self
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
         raw = RawArray(self.named, self.file, 0, self.shape, self.dtype, row, self._pieces, row * self.shape[0])
         return raw.unpacked(folder)
+
+    def _check_texts(self) -> None:
+        """Check the lengths of texts. Raises UsageError."""
+        place = os.fsdecode(self.file.path)
+        if self.dtype.kind == "O":
+            _check_lengths(place, opened(self.file, _open)[self.named], self.file.size)
+        else:
+            _check_longest(place, escape(self.named), self.dtype.itemsize)
 
     def _pieces(self) -> Iterator[bytes]:
         for start in range(0, self.shape[0], self.at_once):
@@ -234,34 +258,41 @@ def _address(found: Any) -> int:
 
 
 def _check_lengths(place: str, dataset: Any, size: int) -> None:
-    """Raise UsageError if a row of variable length is longer than the file, `size` bytes: HDF5 would allocate it.
+    """Raise UsageError if rows of variable length are longer than the file, `size` bytes: HDF5 would allocate them.
 
-    A row is stored as its length (4 bytes), and the address of its bytes, which are never compressed.
+    A row is stored as its length (4 bytes), and the address of its bytes, which are never compressed. Many rows may
+    have the same address, so all together are limited, too.
     """
-    row = np.dtype([("length", "<u4"), ("heap", "V12")])
-    parts: list[bytes] = []
-    if dataset.chunks is None:
+    row, named = np.dtype([("length", "<u4"), ("heap", "V12")]), escape(dataset.name)
+    total = 0
+    try:
+        for part in _references(place, dataset, row.itemsize, size):
+            lengths = np.frombuffer(part[: len(part) // row.itemsize * row.itemsize], row)["length"]
+            total, longest = total + int(lengths.sum(dtype=np.int64)), int(lengths.max(initial=0))
+            if longest > size:
+                problem = f"{named} has a row of {longest} bytes, in a file of {size}"
+                raise UsageError(place, problem, "copy the file again")
+            _check_longest(place, named, longest)
+    except RejectedError as error:
+        raise UsageError(place, f"{named}: {error.reason}", "copy the file again") from None
+    budget().memory(total, size, place, f"the rows of {named}")
+
+
+def _references(place: str, dataset: Any, each: int, size: int) -> Iterator[bytes]:
+    """Yield the stored rows of a dataset [n] of variable length, `each` of so many bytes, in pieces."""
+    if dataset.chunks is not None:
+        yield from Chunks(dataset).contents()
+    elif dataset.id.get_offset() is not None:
         with open(place, "rb") as file:
-            file.seek(dataset.file.userblock_size + (dataset.id.get_offset() or 0))
-            parts = [file.read(dataset.size * row.itemsize)] if dataset.id.get_offset() is not None else []
-    elif dataset.compression in (None, "gzip") and not dataset.shuffle and not dataset.fletcher32:
-        for number_ in range(dataset.id.get_num_chunks()):
-            _, part = dataset.id.read_direct_chunk(dataset.id.get_chunk_info(number_).chunk_offset)
-            parts.append(zlib.decompress(part) if dataset.compression else part)
-    for part in parts:
-        lengths = np.frombuffer(part[: len(part) // row.itemsize * row.itemsize], row)["length"]
-        longest = int(lengths.max(initial=0))
-        if longest > size:
-            problem = f"{escape(dataset.name)} has a row of {longest} bytes, in a file of {size}"
-            raise UsageError(place, problem, "copy the file again")
-        _check_longest(place, escape(dataset.name), longest)
+            file.seek(dataset.file.userblock_size + dataset.id.get_offset())
+            yield file.read(min(dataset.size * each, size))
 
 
 def _check_longest(place: str, named: str, size: int) -> None:
     """Raise UsageError for a row of more bytes than HDF5 can give in bounded memory: it takes five times as much."""
     if size > _MOST_ROW_BYTES:
         problem = f"{named} has a row of {size_text(size)}, expected {size_text(_MOST_ROW_BYTES)} at most"
-        raise UsageError(place, problem, "save such images as files")
+        raise UsageError(place, problem, "save each such row as a file")
 
 
 def _check_filters(place: str, dataset: Any) -> None:

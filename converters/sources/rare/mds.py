@@ -51,7 +51,7 @@ from shardfeed.converters.sources.rare.array_pixels import PixelParts
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.record_columns import NAMES, NUMBERS
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles, kind_of, with_own_names
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles, kind_of, own_columns
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
@@ -354,7 +354,7 @@ def _roles(shards: Sequence[MdsShard], path: str, options: ColumnOptions) -> Rol
     kinds = _kinds(shards, path)
     own = next((name for name in NUMBERS if kinds.get(name) in ("integer", "text")), "")
     infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
-    infos = with_own_names(infos, options.columns)
+    infos = own_columns(path, infos, options.columns, unlabelled=options.unlabelled)
     given = {"unlabelled": options.unlabelled, "one_hot": options.one_hot, "names": NAMES}
     return choose_roles(path, infos, options.columns, **given)
 

@@ -18,6 +18,7 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.options import ColumnOptions, Options, naming
 from shardfeed.converters.sources.rows.evidence import By, check_classes
 from shardfeed.errors import UsageError, argument, escape, name_bytes, shown
+from shardfeed.naming import name_problem
 from shardfeed.schema import Feature, Schema, Value
 from shardfeed.text import counted
 
@@ -431,8 +432,7 @@ class RowNames:
         if self._names is None:
             return
         key = name.replace(b"\\", b"/").removeprefix(b"./")
-        above = b".." in key and b".." in key.split(b"/")
-        if not key or key.startswith(b"/") or b"://" in key or b"\0" in key or above:
+        if b"://" in key or name_problem(key):
             self._names, self._hashes = None, array("q")
             return
         if ending and not names_image(key):

@@ -35,6 +35,7 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource, Rows
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.foreign import words
 from shardfeed.naming import name_problem
 from shardfeed.schema import IMAGE_KEYS, LABEL, is_plain
 from shardfeed.text import number, some
@@ -283,14 +284,18 @@ def _texts(read: ReadDict, name: str, given: Mapping[str, Any]) -> list[bytes]:
 def _array(read: ReadDict, name: str, rows: Any, width: int, expected: str) -> np.ndarray:
     """float64 [n, width]."""
     try:
-        found = np.asarray(rows, np.float64)
-    except (TypeError, ValueError):
-        found = None
-    if found is not None and found.size == 0:
+        array = np.asarray(rows, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise read.error(f"{_unlike(name, rows, expected)}: {words(error)}") from None
+    if array.size == 0:
         return np.zeros((0, width))
-    if found is None or found.ndim != 2 or found.shape[1] != width:
-        raise read.error(f"{name}: got {str(rows)[:60]}, expected a list with {expected} for each object")
-    return found
+    if array.ndim != 2 or array.shape[1] != width:
+        raise read.error(_unlike(name, rows, expected))
+    return array
+
+
+def _unlike(name: str, rows: Any, expected: str) -> str:
+    return f"{name}: got {str(rows)[:60]}, expected a list with {expected} for each object"
 
 
 def _plain(outline: Any) -> Any:

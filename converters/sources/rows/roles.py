@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from shardfeed.annotations import CAPTION
+from shardfeed.annotations import CAPTION, OBJECTS
 from shardfeed.converters.sources.options import naming
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
@@ -52,6 +52,8 @@ OPTION_ROLES = {
     CAPTION: "text",
     SOURCE_ID: "number",
 }
+# What a user asks for who has chosen what to take of a shard of ours.
+_OWN_CHOICES = ("label", "mask", "objects", "text", LABEL, TEXT, CAPTION)
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
 # Keys inside an object, of its box and of its class.
 BOX_KEYS = ("bbox", "box")
@@ -75,6 +77,11 @@ class ColumnInfo:
     word: str = ""
     role: Role | None = None
     class_names: tuple[str, ...] | None = None
+
+    @property
+    def own_key(self) -> str:
+        """The key of the feature that the column holds if the file is a shard of ours."""
+        return self.word or self.name
 
     @property
     def label_word(self) -> str:
@@ -206,7 +213,31 @@ def choose_roles(
     return Roles(found, extra, tuple(name for name in by_name if name not in used), hot)
 
 
-def with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
+def own_columns(
+    place: str, infos: Iterable[ColumnInfo], asked: Mapping[str, str], *, unlabelled: bool
+) -> list[ColumnInfo]:
+    """State the roles of columns that shards of ours have in formats of columns.
+
+    Raises UsageError for objects of ours, as columns are not read as objects: otherwise the classes of the
+    objects would be labels of the image. A user who asks for a label, or for none, has chosen what to take.
+    """
+    given = _with_own_names([*infos], asked)
+    if unlabelled or not asked.keys().isdisjoint(_OWN_CHOICES):
+        return given
+    _refuse_objects(place, given)
+    if any(info.role == "text" for info in given):
+        return given
+    return [replace(info, role="text") if info.own_key == CAPTION else info for info in given]
+
+
+def _refuse_objects(place: str, infos: Sequence[ColumnInfo]) -> None:
+    """Raise UsageError if columns hold objects as our records do."""
+    if objects := [info.name for info in infos if info.own_key.startswith(OBJECTS)]:
+        problem = f"its columns hold the objects of images, {some(objects)}, expected no objects in columns"
+        raise UsageError(place, problem, "read the dataset that they are of, with its manifest: shardfeed reshard")
+
+
+def _with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
     """State the role of `image/class/text`, which shards of ours keep in other formats: it names the number beside it.
 
     By its last word it would be a caption. Nothing is stated if the user `asked` for a label.

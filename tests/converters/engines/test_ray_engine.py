@@ -338,6 +338,18 @@ def test_what_cannot_be_sent_is_said(connected: Any, tmp_path: Path) -> None:
             run(RayEngine(str(tmp_path / "tries"), connected.address, 1), [task(tmp_path, 0, [image])])
 
 
+def test_an_error_of_pickling_that_cannot_be_shown_is_said() -> None:
+    class Mute(Exception):
+        def __repr__(self) -> str:
+            raise RuntimeError("no text")
+
+    for error in (Mute("x"), ValueError("long " * 1000)):
+        with pytest.raises(UsageError, match="cannot be pickled for workers") as caught, ray_engine._sending():
+            raise error
+        assert type(error).__name__ in caught.value.problem
+        assert len(caught.value.problem) < 500
+
+
 @pytest.mark.long
 def test_a_workers_error_keeps_its_class_and_trace(
     connected: Any, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

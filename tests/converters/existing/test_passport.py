@@ -273,11 +273,10 @@ def with_manifest(directory: Path, change: Callable[[dict[str, Any]], object]) -
     path.write_bytes(manifest.to_bytes())
 
 
-@pytest.mark.parametrize("counts", [{}, {"image/class/label": ()}, {"image/class/label": (3,)}])
-def test_a_manifest_with_fewer_counts_than_classes_has_a_card(copy: Path, counts: dict[str, Any]) -> None:
+def test_a_manifest_without_counts_has_a_card(copy: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         for split in manifest["splits"].values():
-            object.__setattr__(split, "class_counts", counts)
+            object.__setattr__(split, "class_counts", {})
 
     with_manifest(copy, change)
     card(copy)

@@ -345,3 +345,18 @@ def test_a_number_that_float32_cannot_say_is_refused(images: Path, values: list[
     dicts = [{"image": name, "age": value} for name, value in zip(("a.png", "b.png"), values, strict=True)]
     with pytest.raises(UsageError, match=r"dicts\[[01]\]: age: got .* float32"):
         say(images, *dicts, numbers=["age"])
+
+
+@pytest.mark.parametrize(
+    ("boxes", "reason"),
+    [
+        ([[1, 2, 3, "wide"]], "could not convert string to float: 'wide'"),
+        ([[1, 2, 3, 10**400]], "OverflowError: int too large"),
+        ([[1, 2, 3, 4], [1, 2]], "inhomogeneous shape"),
+    ],
+)
+def test_an_array_that_numpy_refuses_keeps_its_reason(boxes: list[Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=r"boxes: got .*, expected a list with \[left") as caught:
+        from_dicts([{"image": b"x", "key": "a.jpg", "boxes": boxes}])
+    assert caught.value.place == "dicts[0]"
+    assert reason in caught.value.problem
