@@ -151,7 +151,7 @@ def find_columns(
     image. Raises UsageError as `choose_roles`.
     """
     seen, asked = look.seen, dict(options.columns)
-    objects = find_object_keys({key: one.dtype for key, one in seen.items()}, asked)
+    objects = find_object_keys(look.dtypes, asked)
     kinds: dict[str, Kind] = {key: one.kind for key, one in sorted(seen.items())}
     raw = ENCODED if ENCODED in seen and seen[ENCODED].raw else None  # and no other image beside it
     wanted_image = asked.get("image", asked.get(ENCODED, raw))

@@ -371,7 +371,6 @@ class Gather:
         rows.values += [values for _, values in (*self._extras.values(), *self._offered.values())]
         rows.splits = self._split_column()
         notes += self._lacking_notes()
-        notes += self.roles.own.notes if self.roles.own is not None else []
         offered = {column: key for key, (column, _) in self._offered.items()}
         if unused := [column for column in self.roles.unused if column not in offered]:
             named = listing([*map(escape, unused)])  # each may hold labels
@@ -411,7 +410,8 @@ class Gather:
         return self._names.numbers(self.file_of, self.record_of)
 
     def _lacking_notes(self) -> Iterator[str]:
-        """Notes on columns that some files do not have."""
+        """Notes on columns that some files do not have, and on what our own do not say."""
+        yield from self.roles.own.notes if self.roles.own is not None else ()
         for role, what in (("text", "captions"), ("objects", "objects")):
             files = {self.files.names[file]: count for (one, file), count in self._lacking.items() if one == role}
             if files:

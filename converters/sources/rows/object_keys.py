@@ -36,6 +36,18 @@ DTYPES: Mapping[str, tuple[Dtype, ...]] = {
     OBJECT_LABEL: ("int64", "bytes"),
     OBJECT_AREA: ("float32", "int64"),
 }
+# Keys, best first, of what is said of objects, by our key; and the words of TFDS's keys.
+_OUR_KEYS: Mapping[str, tuple[str, ...]] = {
+    **{ours: (ours,) for ours in DTYPES},
+    OBJECT_AREA: (OBJECT_AREA, f"{OBJECTS}segment/area"),
+}
+_THEIR_WORDS: Mapping[str, tuple[str, ...]] = {
+    OBJECT_AREA: ("area",),
+    _ID: ("id",),
+    IS_CROWD: ("is_crowd",),
+    **{key: (f"is_{name}",) for key, name in _FLAGS.items()},
+    OBJECT_LABEL: ("label", *CLASS_KEYS),
+}
 KEYS_OF_OBJECTS = (*BOX, *DTYPES)  # that are read, by our names
 _MOST_RUNS = 1 << 20  # borders of a mask: noise has no outline, and would take a number for every pixel
 UNNAMED_POINTS = (
@@ -72,6 +84,22 @@ class ObjectKeys:
         """
         if not any(key in features for key in self.box):
             return None
+        corners = self._corners(features)
+        found = {ours: _values(features, key, DTYPES.get(ours, ("int64",))) for ours, key in self.others.items()}
+        texts = [name_text(text) for text in found.get(OBJECT_TEXT, ())]
+        return ObjectColumns(
+            corners,
+            self._labels(found),
+            texts or None,
+            found.get(OBJECT_AREA),
+            {key: found[key] for key in _ALL_FLAGS if found.get(key)},
+            found.get(_ID) or None,
+            _points(found, len(corners)) if {KEYPOINT_X, KEYPOINT_Y} <= found.keys() else None,
+            _outlines(found.get(OBJECT_MASK), len(corners)),
+        )
+
+    def _corners(self, features: Fields) -> list[tuple[float, ...]]:
+        """Left, top, right and bottom of each box. Raises BadRowError, RejectedError."""
         sides = [np.asarray(_values(features, key, ("float32",)), np.float32) for key in self.box]
         counts = sorted({len(side) for side in sides})
         if len(counts) > 1:
@@ -80,21 +108,14 @@ class ObjectKeys:
             reason = f"{counts[0]} numbers in {escape(self.box[0])}, expected four per box"
             raise BadRowError(max(1, counts[0] // 4), reason)
         boxes = sides[0].reshape(-1, 4)[:, [1, 0, 3, 2]].T if len(sides) == 1 else sides
-        corners = [*zip(*(side.tolist() for side in boxes), strict=True)]
-        found = {ours: _values(features, key, DTYPES.get(ours, ("int64",))) for ours, key in self.others.items()}
-        labels, masks = found.get(OBJECT_LABEL), found.get(OBJECT_MASK)
+        return [*zip(*(side.tolist() for side in boxes), strict=True)]
+
+    def _labels(self, found: Mapping[str, list[Any]]) -> list[Any] | None:
+        """The class of each object, a number or a name; None without classes. Raises RejectedError."""
+        labels = found.get(OBJECT_LABEL)
         if labels and isinstance(labels[0], bytes):
-            labels = [as_text(label, self.label) for label in labels]
-        return ObjectColumns(
-            corners,
-            labels,
-            [name_text(text) for text in found.get(OBJECT_TEXT, ())] or None,
-            found.get(OBJECT_AREA),
-            {key: found[key] for key in _ALL_FLAGS if found.get(key)},
-            found.get(_ID) or None,
-            _points(found, len(corners)) if {KEYPOINT_X, KEYPOINT_Y} <= found.keys() else None,
-            None if masks is None or (corners and not masks) else [*map(_outline, masks)],
-        )
+            return [as_text(label, self.label) for label in labels]
+        return labels
 
 
 def _values(features: Fields, key: str, dtypes: tuple[Dtype, ...]) -> list[Any]:
@@ -116,6 +137,11 @@ def _points(found: Mapping[str, list[Any]], count: int) -> list[list[float]]:
     return points.reshape(count, 3 * len(x) // max(1, count)).tolist()
 
 
+def _outlines(masks: list[bytes] | None, count: int) -> list[dict[str, Any] | BadAnnotationError] | None:
+    """The region of each object; None without masks, or without one for any of its `count` boxes."""
+    return None if masks is None or (count and not masks) else [*map(_outline, masks)]
+
+
 def _outline(mask: bytes) -> dict[str, Any] | BadAnnotationError:
     """The region of a mask's pixels above 0 as a run-length code, or why it has none."""
     try:
@@ -133,32 +159,33 @@ def _outline(mask: bytes) -> dict[str, Any] | BadAnnotationError:
 
 
 def find_object_keys(dtypes: Mapping[str, Dtype], asked: Mapping[str, str]) -> ObjectKeys | None:
-    """Find the keys of boxes and of the other columns of objects, by the dtype of each; None if there are no boxes."""
+    """Find the keys of boxes and of the other columns of objects, by the dtype of each key; None without boxes."""
     sides = tuple(asked.get(side, side) for side in BOX)
+    if all(dtypes.get(side) == "float32" for side in sides):
+        return ObjectKeys(OBJECTS.removesuffix("/"), sides, _others(_OUR_KEYS, dtypes, asked))
     boxes = [key for key, dtype in dtypes.items() if key.endswith("/bbox") and dtype == "float32"]
-    candidates: dict[str, tuple[str, ...]] = {ours: (ours,) for ours in DTYPES} | {
-        OBJECT_AREA: (OBJECT_AREA, f"{OBJECTS}segment/area")
-    }
-    prefix = OBJECTS
-    if not all(dtypes.get(side) == "float32" for side in sides):
-        if len(boxes) != 1:
-            return None
-        sides, prefix = (boxes[0],), boxes[0].removesuffix("bbox")
-        if prefix == "image/":  # what else begins so is of the image
-            return ObjectKeys(boxes[0], sides)
-        words = {OBJECT_AREA: "area", _ID: "id", IS_CROWD: "is_crowd"}
-        words |= {key: f"is_{name}" for key, name in _FLAGS.items()}
-        candidates = {ours: (prefix + word,) for ours, word in words.items()}
-        candidates[OBJECT_LABEL] = tuple(prefix + word for word in ("label", *CLASS_KEYS))
+    if len(boxes) != 1:
+        return None
+    prefix = boxes[0].removesuffix("bbox")
+    if prefix == "image/":  # what else begins so is of the image
+        return ObjectKeys(boxes[0], (boxes[0],))
+    theirs = {ours: tuple(prefix + word for word in words) for ours, words in _THEIR_WORDS.items()}
+    return ObjectKeys(prefix.removesuffix("/"), (boxes[0],), _others(theirs, dtypes, asked))
+
+
+def _others(
+    candidates: Mapping[str, tuple[str, ...]], dtypes: Mapping[str, Dtype], asked: Mapping[str, str]
+) -> dict[str, str]:
+    """Our key -> theirs, of what is said of objects beside their boxes. `candidates`: by our key, best first."""
     others: dict[str, str] = {}
     for ours, keys in candidates.items():
-        for key in (asked[ours],) if ours in asked else keys:
-            if dtypes.get(key) in DTYPES.get(ours, ("int64",)):
-                others.setdefault(ours, key)
+        known = DTYPES.get(ours, ("int64",))
+        fitting = [key for key in ((asked[ours],) if ours in asked else keys) if dtypes.get(key) in known]
+        others |= {ours: fitting[0]} if fitting else {}
     if OBJECT_LABEL not in others or dtypes[others[OBJECT_LABEL]] == "bytes":  # then no text is beside a number
         text = others.pop(OBJECT_TEXT, "")
         others |= {OBJECT_LABEL: text} if text and OBJECT_LABEL not in others else {}
-    return ObjectKeys(prefix.removesuffix("/"), sides, others)
+    return others
 
 
 def as_text(value: Any, key: str) -> str:

@@ -83,7 +83,7 @@ def choose_own_roles(
 def _own_objects(place: str, infos: Sequence[ColumnInfo]) -> OwnObjects | None:
     """Find the columns of objects; None without any. Raises UsageError if one cannot be read."""
     columns = {info.own_key: info for info in infos if info.own_key.startswith(OBJECTS)}
-    dtypes = {key: _dtype(info) for key, info in columns.items() if key in (*BOX, *DTYPES)}
+    dtypes: dict[str, Dtype] = {key: _dtype(info) for key, info in columns.items() if key in (*BOX, *DTYPES)}
     keys = find_object_keys(dtypes, {})
     lost = [info.name for key, info in columns.items() if keys is None or key not in keys.keys]
     if lost:
