@@ -10,8 +10,6 @@ from shardfeed.annotations import (
     BOX,
     IS_CROWD,
     KEYPOINT_VISIBILITY,
-    KEYPOINT_X,
-    KEYPOINT_Y,
     OBJECT_AREA,
     OBJECT_LABEL,
     OBJECT_MASK,
@@ -24,14 +22,14 @@ from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS
 from shardfeed.errors import escape, name_text
 from shardfeed.formats.format import Fields
-from shardfeed.kinds import AREAS, CLASSES, CROWDS, KEYPOINTS, MASKS
+from shardfeed.kinds import AREAS, CLASSES, CROWDS, MASKS, POINTS, RecordKind
 from shardfeed.schema import Dtype
 
 _FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded", "group_of")}  # 0 or 1, of each object
 _ALL_FLAGS = (IS_CROWD, *_FLAGS)
 _ID = "id"  # a number of each object
 DTYPES: Mapping[str, tuple[Dtype, ...]] = {
-    **{key: (of.dtype,) for kind in (CLASSES, KEYPOINTS, AREAS, CROWDS, MASKS) for key, of in kind.features.items()},
+    **{key: (of.dtype,) for kind in (CLASSES, *POINTS, AREAS, CROWDS, MASKS) for key, of in kind.features.items()},
     **dict.fromkeys(_FLAGS, ("int64",)),
     OBJECT_LABEL: ("int64", "bytes"),
     OBJECT_AREA: ("float32", "int64"),
@@ -53,6 +51,7 @@ _MOST_RUNS = 1 << 20  # borders of a mask: noise has no outline, and would take 
 UNNAMED_POINTS = (
     "key points have no names in records: they get numbers, and training does not mirror images that have some"
 )
+_OF_POINTS = ("x", "y", "visibilities")
 _NONE: tuple[str, Any] = ("", ())
 
 
@@ -94,7 +93,7 @@ class ObjectKeys:
             found.get(OBJECT_AREA),
             {key: found[key] for key in _ALL_FLAGS if found.get(key)},
             found.get(_ID) or None,
-            _points(found, len(corners)) if {KEYPOINT_X, KEYPOINT_Y} <= found.keys() else None,
+            {kind.word: _points(kind, found, len(corners)) for kind in POINTS if found.keys() >= {*_axes(kind)}},
             _outlines(found.get(OBJECT_MASK), len(corners)),
         )
 
@@ -125,16 +124,26 @@ def _values(features: Fields, key: str, dtypes: tuple[Dtype, ...]) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else [*map(bytes, values)]
 
 
-def _points(found: Mapping[str, list[Any]], count: int) -> list[list[float]]:
-    """X, y and visibility of the key points of each object; points without a place are not there (0, 0, 0)."""
-    x, y = (np.asarray(found[key], np.float64) for key in (KEYPOINT_X, KEYPOINT_Y))
-    visible = found.get(KEYPOINT_VISIBILITY, [2] * len(x))
-    if not len(x) == len(y) == len(visible) or (len(x) % count if count else len(x)):
-        reason = f"{len(x)} x, {len(y)} y and {len(visible)} visibilities of key points for {count} boxes"
+def _axes(kind: RecordKind) -> tuple[str, str]:
+    """The keys of x and y of a kind of points."""
+    x, y, *_ = kind.features
+    return x, y
+
+
+def _points(kind: RecordKind, found: Mapping[str, list[Any]], count: int) -> list[list[float]]:
+    """X, y, and visibility if the kind has it, of the points of each object; those without a place are 0, 0, 0."""
+    columns = [np.asarray(found[key], np.float64) for key in _axes(kind)]
+    if kind.visible:
+        columns.append(np.asarray(found.get(KEYPOINT_VISIBILITY, [2] * len(columns[0])), np.float64))
+    lengths = [*map(len, columns)]
+    if len({*lengths}) > 1 or (lengths[0] % count if count else lengths[0]):
+        *counts, last = [f"{length} {name}" for length, name in zip(lengths, _OF_POINTS, strict=False)]
+        reason = f"{', '.join(counts)} and {last} of {kind.name} for {count} boxes"
         raise BadRowError(max(1, count), reason)
-    points = np.stack([x, y, visible], axis=-1)
-    points[np.isnan(points).any(axis=-1)] = 0
-    return points.reshape(count, 3 * len(x) // max(1, count)).tolist()
+    points = np.stack(columns, axis=-1)
+    if kind.visible:
+        points[np.isnan(points).any(axis=-1)] = 0
+    return points.reshape(count, points.size // max(1, count)).tolist()
 
 
 def _outlines(masks: list[bytes] | None, count: int) -> list[dict[str, Any] | BadAnnotationError] | None:

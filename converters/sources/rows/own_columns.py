@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.annotations import BOX, CAPTION, KEYPOINT_X, OBJECT_LABEL, OBJECTS
+from shardfeed.annotations import BOX, CAPTION, KEYPOINT_X, OBJECT_LABEL, OBJECTS, RASTER
 from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.rows.object_keys import DTYPES, UNNAMED_POINTS, ObjectKeys, find_object_keys
@@ -75,7 +75,7 @@ def choose_own_roles(
     own = None
     if not options.unlabelled and asked.keys().isdisjoint(_CHOICES):
         own = _own_objects(place, given)
-        given = _with_own_captions(given if own is None else _joined(given, own))
+        given = _with_own_captions(_with_own_rasters(given if own is None else _joined(given, own)))
     chosen = {"unlabelled": options.unlabelled, "one_hot": options.one_hot, "names": names}
     return replace(choose_roles(place, given, asked, **chosen), own=own)
 
@@ -131,6 +131,11 @@ def _with_own_key(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list
     if not asked.keys().isdisjoint(("key", FILENAME)):
         return [*infos]
     return [replace(info, role="key") if (info.own_key, info.kind) == (FILENAME, "text") else info for info in infos]
+
+
+def _with_own_rasters(infos: Sequence[ColumnInfo]) -> list[ColumnInfo]:
+    """State the role of the masks of whole images."""
+    return [replace(info, role="mask") if (info.own_key, info.kind) == (RASTER, "image") else info for info in infos]
 
 
 def _with_own_captions(infos: Sequence[ColumnInfo]) -> list[ColumnInfo]:
