@@ -6,7 +6,7 @@ asks for its maker.
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,16 @@ from shardfeed.naming import MANIFEST
 from pictures import image_bytes, waves
 
 _ANNOTATION = re.compile("image/(object/|caption|class/|segmentation/|filename)")
-_BOXES = {"boxes": [[0, 0, 2, 2], [1, 1, 3, 3]], "labels": ["owl", "cat"]}
+_BOXES: dict[str, Any] = {"boxes": [[0, 0, 2, 2], [1, 1, 3, 3]], "labels": ["owl", "cat"]}
 _SIZE = 8
 _RASTER_CLASSES = ["sky", "sea", "sand"]  # shards do not say what the values of masks mean
 
 
-def _dicts(*annotations: Mapping[str, Any], **options: Any) -> Callable[[Path], Source]:
-    """What makes a source of images with each of these in turn, and of one image without any objects."""
+def _dicts(*annotations: dict[str, Any], images: int = 4, **options: Any) -> Callable[[Path], Source]:
+    """What makes a source of images with each of these in turn."""
 
     def make(_: Path) -> Source:
-        rows = [{"image": image_bytes(waves(length=_SIZE + n), "PNG"), "key": f"a/{n}.png"} for n in range(4)]
+        rows = [{"image": image_bytes(waves(length=_SIZE + n), "PNG"), "key": f"a/{n}.png"} for n in range(images)]
         return from_dicts([row | annotations[n % len(annotations)] for n, row in enumerate(rows)], **options)
 
     return make
@@ -74,6 +74,9 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "masks": _dicts(_BOXES | {"segmentation": [_REGION, [[1, 1, 3, 1, 3, 3]]]}),
     "captions": _dicts({"captions": ["a bird", "an owl"]}, {"captions": ["one"]}),
     "rasters": _rasters,
+    "classes in another order": _dicts(_BOXES, class_names={"labels": ["owl", "cat"]}),
+    "objects in the last image": _dicts(*[{"boxes": [], "labels": []}] * 129, _BOXES, images=130),
+    "no object": _dicts({"boxes": []}),
     "a class": _dicts({"label": "owl"}, {"label": "cat"}),
     "classes": _dicts({"tags": ["owl", "cat"]}, {"tags": ["cat"]}, {"tags": []}),
     "a class beside boxes": _dicts(_BOXES | {"label": "owl"}, _BOXES | {"label": "cat"}),

@@ -134,8 +134,9 @@ def _with_own_key(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list
 
 
 def _with_own_rasters(infos: Sequence[ColumnInfo]) -> list[ColumnInfo]:
-    """State the role of the masks of whole images."""
-    return [replace(info, role="mask") if (info.own_key, info.kind) == (RASTER, "image") else info for info in infos]
+    """Call the masks of whole images so: they are taken if there are no other labels, as in records."""
+    called = {info.name: replace(info, word="mask", role=None) for info in infos if info.own_key == RASTER}
+    return [called.get(info.name, info) if info.kind == "image" else info for info in infos]
 
 
 def _with_own_captions(infos: Sequence[ColumnInfo]) -> list[ColumnInfo]:
