@@ -31,7 +31,7 @@ _RASTER_CLASSES = ["sky", "sea", "sand"]  # shards do not say what the values of
 
 
 def _dicts(*annotations: dict[str, Any], images: int = 4, **options: Any) -> Callable[[Path], Source]:
-    """What makes a source of images with each of these in turn."""
+    """Return a maker of a source of images with each of these in turn."""
 
     def make(_: Path) -> Source:
         rows = [{"image": image_bytes(waves(length=_SIZE + n), "PNG"), "key": f"a/{n}.png"} for n in range(images)]
@@ -121,7 +121,7 @@ def _without_manifest(out: Path, shards: Path, form: Any, *, alone: bool) -> Pat
 
 
 def _said(split: Any) -> list[tuple[str, ...]]:
-    """What each record says, by the bytes of its image."""
+    """List what each record says, by the bytes of its image."""
     keys = sorted(filter(_ANNOTATION.match, split.schema.features))
     return sorted(
         (str(record["image/encoded"]), *(f"{key} {_listed(record[key])}" for key in keys)) for record in split

@@ -31,7 +31,7 @@ _OF_NUMBERS: Mapping[Dtype, Any] = {"int64": np.int64, "float32": np.float32}
 
 
 @dataclass(frozen=True)
-class OwnObjects:
+class ColumnsOfObjects:
     """The columns of the objects of our records. `columns`: by key. `dtypes`: of each key."""
 
     keys: ObjectKeys
@@ -54,7 +54,7 @@ class OwnObjects:
 
     @property
     def notes(self) -> list[str]:
-        """What the columns do not say, for the report."""
+        """Notes for the report on what the columns do not say."""
         return [UNNAMED_POINTS] if KEYPOINT_X in self.columns else []
 
     def _fields(self, values: Mapping[str, Any]) -> Fields:
@@ -80,7 +80,7 @@ def choose_own_roles(
     return replace(choose_roles(place, given, asked, **chosen), own=own)
 
 
-def _own_objects(place: str, infos: Sequence[ColumnInfo]) -> OwnObjects | None:
+def _own_objects(place: str, infos: Sequence[ColumnInfo]) -> ColumnsOfObjects | None:
     """Find the columns of objects; None without any. Raises UsageError if one cannot be read."""
     columns = {info.own_key: info for info in infos if info.own_key.startswith(OBJECTS)}
     dtypes: dict[str, Dtype] = {key: _dtype(info) for key, info in columns.items() if key in (*BOX, *DTYPES)}
@@ -91,7 +91,7 @@ def _own_objects(place: str, infos: Sequence[ColumnInfo]) -> OwnObjects | None:
         raise UsageError(
             place, problem, "read the dataset that they are of, with its manifest: `shardfeed reshard DIR OUT`"
         )
-    return None if keys is None else OwnObjects(keys, {key: info.name for key, info in columns.items()}, dtypes)
+    return None if keys is None else ColumnsOfObjects(keys, {key: info.name for key, info in columns.items()}, dtypes)
 
 
 def _dtype(info: ColumnInfo) -> Dtype:
@@ -100,7 +100,7 @@ def _dtype(info: ColumnInfo) -> Dtype:
     return "bytes" if info.kind == "texts" and "bytes" in known else known[0]
 
 
-def _joined(infos: Sequence[ColumnInfo], own: OwnObjects) -> list[ColumnInfo]:
+def _joined(infos: Sequence[ColumnInfo], own: ColumnsOfObjects) -> list[ColumnInfo]:
     """One column of objects in place of theirs."""
     names = next((info.class_names for info in infos if info.own_key == OBJECT_LABEL), None)
     objects = ColumnInfo(own.keys.name, "objects", role="objects", class_names=names)

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from shardfeed.annotations import CAPTION
 from shardfeed.converters.sources.options import naming
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
 from shardfeed.text import some
-
-if TYPE_CHECKING:
-    from shardfeed.converters.sources.rows.own_columns import OwnObjects  # imports this file
 
 Role = Literal["image", "mask", "label", "label text", "text", "split", "key", "number", "objects"]
 # Kinds of values in a column. "labels": any number of labels per sample, likewise "texts".
@@ -90,6 +87,24 @@ class ColumnInfo:
         return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
 
 
+class OwnObjects(Protocol):
+    """The objects of our records in columns: `columns` by key, `notes` for the report, and the `value` of a row."""
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns by the keys of our features."""
+        ...
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on what the columns do not say."""
+        ...
+
+    def value(self, values: Mapping[str, Any]) -> Any:
+        """Return the `ObjectColumns` of a row; None if it has no box. Raises BadRowError."""
+        ...
+
+
 @dataclass(frozen=True)
 class Roles:
     """Column by role, and `extra` columns by the key of their feature. `unused`: all other columns.
@@ -102,7 +117,7 @@ class Roles:
     extra: Mapping[str, ColumnInfo] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     one_hot: tuple[ColumnInfo, ...] = ()
-    own: "OwnObjects | None" = None
+    own: OwnObjects | None = None
 
     def name(self, role: Role) -> str | None:
         """The name of the column with a role; None if there is none."""
