@@ -36,7 +36,8 @@ from shardfeed.converters.sources.guard import budget, open_regular
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles, choose_roles, own_columns
+from shardfeed.converters.sources.rows.own_columns import choose_own_roles
+from shardfeed.converters.sources.rows.roles import CLASS_KEYS, ColumnInfo, Kind, Roles
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import MissingExtraError, UsageError, argument, escape, name_bytes
 
@@ -234,8 +235,7 @@ def recognise(look: Look, options: ColumnOptions) -> Evidence | None:
         infos = next((infos for infos in several if any(info.kind == "image" for info in infos)), None)
         if infos is None:
             return None
-        infos = own_columns(first, infos, options.columns, unlabelled=options.unlabelled)
-        roles = choose_roles(first, infos, options.columns, unlabelled=options.unlabelled, one_hot=options.one_hot)
+        roles = choose_own_roles(first, infos, options, options.columns)
     except MissingExtraError as error:
         return Evidence(NAME, found, missing_of(error))
     except UsageError as error:
@@ -286,8 +286,7 @@ def _roles(files: SourceFiles, options: ColumnOptions) -> Roles:
                 unlike.setdefault(info.name, (info, path))
     first_path = os.fsdecode(files.files[0].path)
     infos = [info for info, _ in found.values()]
-    infos = own_columns(first_path, infos, options.columns, unlabelled=options.unlabelled)
-    roles = choose_roles(first_path, infos, options.columns, unlabelled=options.unlabelled, one_hot=options.one_hot)
+    roles = choose_own_roles(first_path, infos, options, options.columns)
     for name in sorted(roles.columns & unlike.keys()):
         (info, path), (first, other) = unlike[name], found[name]
         if info.kind != first.kind:

@@ -10,51 +10,37 @@ Other keys are known by the words for columns that all readers have.
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from shardfeed.annotations import (
-    BOX,
     CAPTION,
-    IS_CROWD,
-    KEYPOINT_VISIBILITY,
     KEYPOINT_X,
-    KEYPOINT_Y,
-    OBJECT_AREA,
-    OBJECT_LABEL,
-    OBJECT_MASK,
-    OBJECT_TEXT,
     OBJECTS,
     RASTER,
 )
-from shardfeed.converters.images.mask_file import read_mask
-from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode, RejectedError
+from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.classes import NamesFile
 from shardfeed.converters.sources.files.class_names import names_beside, read_named_classes
 from shardfeed.converters.sources.options import ColumnOptions
 from shardfeed.converters.sources.record_features import FeatureLook, SeenFeature, text_key
+from shardfeed.converters.sources.rows.object_keys import (
+    KEYS_OF_OBJECTS,
+    UNNAMED_POINTS,
+    ObjectKeys,
+    as_text,
+    find_object_keys,
+)
 from shardfeed.converters.sources.rows.objects import BadRowError, ObjectColumns
-from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
+from shardfeed.converters.sources.rows.roles import WORDS, ColumnInfo, Kind, Role, Roles, choose_roles
 from shardfeed.converters.sources.shard_names import list_names
-from shardfeed.errors import UsageError, argument, escape, name_text
+from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.format import Fields
-from shardfeed.kinds import AREAS, CLASSES, CROWDS, KEYPOINTS, MASKS
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, RESTARTS, SHA256, SOURCE_ID, TEXT, WIDTH, Dtype
 
-_FLAGS = {OBJECTS + name: name for name in ("difficult", "truncated", "occluded", "group_of")}  # 0 or 1, of each object
-_ALL_FLAGS = (IS_CROWD, *_FLAGS)
-_ID = "id"  # a number of each object
-_DTYPES: Mapping[str, tuple[Dtype, ...]] = {
-    **{key: (of.dtype,) for kind in (CLASSES, KEYPOINTS, AREAS, CROWDS, MASKS) for key, of in kind.features.items()},
-    **dict.fromkeys(_FLAGS, ("int64",)),
-    OBJECT_LABEL: ("int64", "bytes"),
-    OBJECT_AREA: ("float32", "int64"),
-}
-KEYS_OF_OBJECTS = (*BOX, *_DTYPES)  # that are read, by our names
-_MOST_RUNS = 1 << 20  # borders of a mask: noise has no outline, and would take a number for every pixel
 NAMES = (FILENAME, "filename", "file_name", "image_name", "image_id", "id")  # of the image, in the order of trust
 NUMBERS = (SOURCE_ID, "image/id", "image_id")
 _RAW = (ENCODED, "image_raw", "image/raw", "image")
@@ -66,134 +52,8 @@ _MADE_ANEW = {
 _WORDS = frozenset(word for words in WORDS.values() for word in words) | {"bbox"}
 _STATED = frozenset({FILENAME, SOURCE_ID, *KEYS_OF_OBJECTS})
 _WHOLE = "image"  # prefix of the keys of whole images
-_UNNAMED = "key points have no names in records: they get numbers, and training does not mirror images that have some"
 _MOST_VALUES = 1 << 22  # values of a key in one record: as many as the pixels of a mask stored as numbers
 _NONE: tuple[str, Any] = ("", ())
-
-
-@dataclass(frozen=True)
-class ObjectKeys:
-    """The keys of objects. `name`: what all begin with. `box`: in the order of BOX, or ymin, xmin, ymax, xmax in one.
-
-    `others`: our key -> theirs.
-    """
-
-    name: str
-    box: tuple[str, ...]
-    others: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """All of them."""
-        return frozenset({*self.box, *self.others.values()})
-
-    @property
-    def label(self) -> str:
-        """The key of the class; "" if there is none."""
-        return self.others.get(OBJECT_LABEL, "")
-
-    def value(self, features: Fields) -> ObjectColumns | None:
-        """Return the objects of a record; None if it has no box.
-
-        Raises BadRowError if they cannot be told apart, RejectedError for a wrong dtype.
-        """
-        if not any(key in features for key in self.box):
-            return None
-        sides = [np.asarray(_values(features, key, ("float32",)), np.float32) for key in self.box]
-        counts = sorted({len(side) for side in sides})
-        if len(counts) > 1:
-            raise BadRowError(counts[-1], f"the sides of its boxes have different lengths, {counts[0]} to {counts[-1]}")
-        if len(sides) == 1 and counts[0] % 4:
-            reason = f"{counts[0]} numbers in {escape(self.box[0])}, expected four per box"
-            raise BadRowError(max(1, counts[0] // 4), reason)
-        boxes = sides[0].reshape(-1, 4)[:, [1, 0, 3, 2]].T if len(sides) == 1 else sides
-        corners = [*zip(*(side.tolist() for side in boxes), strict=True)]
-        found = {ours: _values(features, key, _DTYPES.get(ours, ("int64",))) for ours, key in self.others.items()}
-        labels, masks = found.get(OBJECT_LABEL), found.get(OBJECT_MASK)
-        if labels and isinstance(labels[0], bytes):
-            labels = [as_text(label, self.label) for label in labels]
-        return ObjectColumns(
-            corners,
-            labels,
-            [name_text(text) for text in found.get(OBJECT_TEXT, ())] or None,
-            found.get(OBJECT_AREA),
-            {key: found[key] for key in _ALL_FLAGS if found.get(key)},
-            found.get(_ID) or None,
-            _points(found, len(corners)) if {KEYPOINT_X, KEYPOINT_Y} <= found.keys() else None,
-            None if masks is None or (corners and not masks) else [*map(_outline, masks)],
-        )
-
-
-def _values(features: Fields, key: str, dtypes: tuple[Dtype, ...]) -> list[Any]:
-    dtype, values = features.get(key, _NONE)
-    if len(values) and dtype not in dtypes:
-        raise RejectedError(RejectCode.CORRUPT, f"{escape(key)} is {dtype}, expected {' or '.join(dtypes)}")
-    return values.tolist() if isinstance(values, np.ndarray) else [*map(bytes, values)]
-
-
-def _points(found: Mapping[str, list[Any]], count: int) -> list[list[float]]:
-    """X, y and visibility of the key points of each object; points without a place are not there (0, 0, 0)."""
-    x, y = (np.asarray(found[key], np.float64) for key in (KEYPOINT_X, KEYPOINT_Y))
-    visible = found.get(KEYPOINT_VISIBILITY, [2] * len(x))
-    if not len(x) == len(y) == len(visible) or (len(x) % count if count else len(x)):
-        reason = f"{len(x)} x, {len(y)} y and {len(visible)} visibilities of key points for {count} boxes"
-        raise BadRowError(max(1, count), reason)
-    points = np.stack([x, y, visible], axis=-1)
-    points[np.isnan(points).any(axis=-1)] = 0
-    return points.reshape(count, 3 * len(x) // max(1, count)).tolist()
-
-
-def _outline(mask: bytes) -> dict[str, Any] | BadAnnotationError:
-    """The region of a mask's pixels above 0 as a run-length code, or why it has none."""
-    try:
-        pixels = read_mask(mask).values()
-    except RejectedError as error:
-        return BadAnnotationError(AnnotationCode.OUTLINE, f"its mask cannot be read: {error.reason or error.code}")
-    if pixels is None:
-        return BadAnnotationError(AnnotationCode.OUTLINE, "its mask has colours, expected 0 and 1")
-    inside = (pixels != 0).ravel("F")
-    borders = np.diff(inside, prepend=False)
-    if np.count_nonzero(borders) > _MOST_RUNS:
-        return BadAnnotationError(AnnotationCode.OUTLINE, f"its mask has more than {_MOST_RUNS:,} borders")
-    starts = np.flatnonzero(borders)
-    return {"size": [*pixels.shape], "counts": np.diff(starts, prepend=0, append=inside.size).tolist()}
-
-
-def find_object_keys(seen: Mapping[str, SeenFeature], asked: Mapping[str, str]) -> ObjectKeys | None:
-    """Find the keys of boxes and of the other columns of objects; None if there are no boxes."""
-    sides = tuple(asked.get(side, side) for side in BOX)
-    boxes = [key for key, one in seen.items() if key.endswith("/bbox") and one.dtype == "float32"]
-    candidates: dict[str, tuple[str, ...]] = {ours: (ours,) for ours in _DTYPES} | {
-        OBJECT_AREA: (OBJECT_AREA, f"{OBJECTS}segment/area")
-    }
-    prefix = OBJECTS
-    if not all(side in seen and seen[side].dtype == "float32" for side in sides):
-        if len(boxes) != 1:
-            return None
-        sides, prefix = (boxes[0],), boxes[0].removesuffix("bbox")
-        if prefix == "image/":  # what else begins so is of the image
-            return ObjectKeys(boxes[0], sides)
-        words = {OBJECT_AREA: "area", _ID: "id", IS_CROWD: "is_crowd"}
-        words |= {key: f"is_{name}" for key, name in _FLAGS.items()}
-        candidates = {ours: (prefix + word,) for ours, word in words.items()}
-        candidates[OBJECT_LABEL] = tuple(prefix + word for word in ("label", *CLASS_KEYS))
-    others: dict[str, str] = {}
-    for ours, keys in candidates.items():
-        for key in (asked[ours],) if ours in asked else keys:
-            if key in seen and seen[key].dtype in _DTYPES.get(ours, ("int64",)):
-                others.setdefault(ours, key)
-    if OBJECT_LABEL not in others or seen[others[OBJECT_LABEL]].dtype == "bytes":  # then no text is beside a number
-        text = others.pop(OBJECT_TEXT, "")
-        others |= {OBJECT_LABEL: text} if text and OBJECT_LABEL not in others else {}
-    return ObjectKeys(prefix.removesuffix("/"), sides, others)
-
-
-def as_text(value: Any, key: str) -> str:
-    """A value as text. Raises RejectedError if it is not UTF-8."""
-    try:
-        return bytes(value).decode()
-    except UnicodeDecodeError:
-        raise RejectedError(RejectCode.CORRUPT, f"the text in {escape(key)} is not UTF-8") from None
 
 
 def may_mean(key: str) -> bool:
@@ -229,7 +89,7 @@ class RecordColumns:
     def notes(self) -> list[str]:
         """Notes for the report on what records do not say."""
         unnamed = self.objects is not None and KEYPOINT_X in self.objects.others
-        return [_UNNAMED] if unnamed else []
+        return [UNNAMED_POINTS] if unnamed else []
 
     @property
     def labels(self) -> dict[str, str]:
@@ -291,7 +151,7 @@ def find_columns(
     image. Raises UsageError as `choose_roles`.
     """
     seen, asked = look.seen, dict(options.columns)
-    objects = find_object_keys(seen, asked)
+    objects = find_object_keys(look.dtypes, asked)
     kinds: dict[str, Kind] = {key: one.kind for key, one in sorted(seen.items())}
     raw = ENCODED if ENCODED in seen and seen[ENCODED].raw else None  # and no other image beside it
     wanted_image = asked.get("image", asked.get(ENCODED, raw))

@@ -126,6 +126,11 @@ class FeatureLook:
         self.records += 1
         return formats
 
+    @property
+    def dtypes(self) -> dict[str, Dtype]:
+        """The dtype of each feature."""
+        return {key: one.dtype for key, one in self.seen.items()}
+
     def texts(self, key: str, notes: list[str]) -> Mapping[int, str]:
         """Return the text beside each number of a label, in most of the records; adds a note on others."""
         found = self._texts.get(key)

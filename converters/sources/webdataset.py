@@ -33,16 +33,8 @@ from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_
 from shardfeed.converters.sources.options import ColumnOptions, naming
 from shardfeed.converters.sources.rows.columns import as_array
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import (
-    ColumnInfo,
-    Kind,
-    NoImageError,
-    Role,
-    Roles,
-    choose_roles,
-    kind_of,
-    own_columns,
-)
+from shardfeed.converters.sources.rows.own_columns import choose_own_roles
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, kind_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.converters.sources.source import SourceFile
 from shardfeed.errors import UsageError, escape, name_bytes
@@ -267,8 +259,7 @@ class SeenColumns:
         infos = [ColumnInfo(" or ".join(images) or _ANY_IMAGE, "image", role="image")]
         infos += [ColumnInfo(" or ".join(masks), "image", role="mask")] if masks else []
         infos += self._infos({*images, *masks}, any_image=not images)
-        infos = own_columns(place, infos, asked, unlabelled=self.options.unlabelled)
-        roles = choose_roles(place, infos, asked, unlabelled=self.options.unlabelled, one_hot=self.options.one_hot)
+        roles = choose_own_roles(place, infos, self.options, asked)
         masks = masks or tuple(filter(None, [roles.name("mask")]))  # by its name: `mask.png`
         return Chosen(images, masks, by_tar, roles, self._offered(roles))
 
@@ -468,6 +459,7 @@ class _Pass:
         self._wanted = {name for name in chosen.roles.columns if roles.get(name) not in ("image", "mask")}
         self._not_needed = {name for name, role in roles.items() if role in ("text", "objects")}
         self._named = "key" in chosen.roles.by_role
+        self._by_own_names = self._named and "key" not in seen.options.columns  # by image/filename, in our tars
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._samples = partial(samples, extension=seen.extension)
 
@@ -518,7 +510,8 @@ class _Pass:
         for column in (*shape.images, *shape.masks):
             where += columns[column][1:3]
         of_key = shape.ending if self._named else b""
-        self.gather.add(Row(file, record, where, values, key + shape.ending, of_key, fault))
+        name = b"" if self._by_own_names and not fault else key + shape.ending
+        self.gather.add(Row(file, record, where, values, name, of_key, fault))
 
     def _fault(
         self, key: bytes, columns: Mapping[str, Member], shape: _Shape, problems: Mapping[str, str]

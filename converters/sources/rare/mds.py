@@ -32,6 +32,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -51,7 +52,8 @@ from shardfeed.converters.sources.rare.array_pixels import PixelParts
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.record_columns import NAMES, NUMBERS
 from shardfeed.converters.sources.rows.gather import Gather, Row
-from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, choose_roles, kind_of, own_columns
+from shardfeed.converters.sources.rows.own_columns import choose_own_roles
+from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, Roles, kind_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import UsageError, escape
 from shardfeed.storage.local import storage_error
@@ -89,7 +91,20 @@ def value_of(encoding: str, data: bytes) -> Any:
         return float(data)
     if encoding.startswith("ndarray"):
         return array_of(encoding, data).reshape(-1).tolist()
+    if encoding.startswith("list["):
+        return _files_of(data)
     return json.loads(data) if encoding == "json" else data
+
+
+def _files_of(data: bytes) -> list[bytes]:
+    """The files in a cell of the encoding `list[...]`. Raises ValueError if they do not fill it."""
+    count = int.from_bytes(data[_U32 : 2 * _U32], "little")
+    start = _U32 * (2 + count)
+    sizes = np.frombuffer(data[2 * _U32 : start], "<u4").tolist()
+    if len(sizes) != count or start + sum(sizes) != len(data):
+        raise ValueError("a list of files that do not fill its cell")
+    ends = accumulate(sizes, initial=start)
+    return [data[begin:end] for begin, end in pairwise(ends)]
 
 
 def cell_kind(encoding: str, data: bytes) -> Kind | None:
@@ -99,6 +114,8 @@ def cell_kind(encoding: str, data: bytes) -> Kind | None:
     if encoding.startswith("ndarray"):
         array = array_of(encoding, data)
         return "image" if _is_image(array) else "floats" if array.dtype.kind == "f" else "integers"
+    if encoding.startswith("list["):
+        return "other"
     value = value_of(encoding, data)
     kind = "objects" if isinstance(value, dict) else "other" if isinstance(value, bytes) else kind_of(value)
     return None if kind == "null" else cast("Kind", kind)
@@ -354,9 +371,7 @@ def _roles(shards: Sequence[MdsShard], path: str, options: ColumnOptions) -> Rol
     kinds = _kinds(shards, path)
     own = next((name for name in NUMBERS if kinds.get(name) in ("integer", "text")), "")
     infos = [ColumnInfo(name, kind, role="number" if name == own else None) for name, kind in kinds.items()]
-    infos = own_columns(path, infos, options.columns, unlabelled=options.unlabelled)
-    given = {"unlabelled": options.unlabelled, "one_hot": options.one_hot, "names": NAMES}
-    return choose_roles(path, infos, options.columns, **given)
+    return choose_own_roles(path, infos, options, options.columns, NAMES)
 
 
 def _kinds(shards: Sequence[MdsShard], path: str) -> dict[str, Kind]:

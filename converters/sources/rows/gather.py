@@ -128,7 +128,7 @@ class Gather:
         self._extras = {key: (info.name, Values(key)) for key, info in roles.extra.items()}
         self._offered = {key: (column, Values(key)) for key, column in (offered or {}).items()}
         if self._objects is not None:
-            self.rows.objects = ObjectGather(unit="fractions" if fractions else "pixels", upright=upright)
+            self.rows.objects = _object_gather(roles, fractions=fractions, upright=upright)
         self._file_of, self._record_of, self._numbers = array("i"), array("i"), array("q")
         self._where = array("q")  # as many of each row
         self._zeros: set[str] = set()  # for no class, in columns of classes
@@ -259,11 +259,11 @@ class Gather:
 
     def _objects_of(self, row: Row) -> Sequence[Mapping[str, Any]] | ObjectColumns:
         """The objects of a row. Raises RejectedError if they cannot be separated; all are then listed."""
-        value = row.values.get(self._objects or "", _MISSING)
-        if value is _MISSING:
-            self._lacking["objects", row.file] += 1
-            return ()
         try:
+            value = self._objects_value(row)
+            if value is _MISSING:
+                self._lacking["objects", row.file] += 1
+                return ()
             if isinstance(value, BadRowError):
                 raise value
             if not isinstance(value, ObjectColumns):
@@ -274,6 +274,13 @@ class Gather:
             for _ in range(error.count):
                 self._leave_out(row, error.reason)
             raise RejectedError(RejectCode.NO_LABEL, error.reason) from None
+
+    def _objects_value(self, row: Row) -> Any:
+        """The value of the column of objects, or of the columns of our own. Raises BadRowError."""
+        if self.roles.own is None:
+            return row.values.get(self._objects or "", _MISSING)
+        found = self.roles.own.value(row.values)
+        return _MISSING if found is None else found
 
     def _leave_out(self, row: Row, reason: str) -> None:
         key = row.name or name_bytes(f"{self.files.names[row.file]}:{row.record}")
@@ -403,7 +410,8 @@ class Gather:
         return self._names.numbers(self.file_of, self.record_of)
 
     def _lacking_notes(self) -> Iterator[str]:
-        """Notes on columns that some files do not have."""
+        """Notes on columns that some files do not have, and on what our own do not say."""
+        yield from self.roles.own.notes if self.roles.own is not None else ()
         for role, what in (("text", "captions"), ("objects", "objects")):
             files = {self.files.names[file]: count for (one, file), count in self._lacking.items() if one == role}
             if files:
@@ -427,6 +435,13 @@ class Gather:
         first = self.ledger.rejected[min(self.ledger.rejected)]
         problem = f"none of {number(self._seen, 'sample')} can be used, the first: {escape(first.key)}: {first.reason}"
         return UsageError(self.files.place, problem, _REMEDIES.get(RejectCode(first.code), "check the path"))
+
+
+def _object_gather(roles: Roles, *, fractions: bool, upright: bool | None) -> ObjectGather:
+    """The collector of objects; those of our records are in fractions of the stored image."""
+    if roles.own is not None:
+        return ObjectGather(unit="fractions", upright=False)
+    return ObjectGather(unit="fractions" if fractions else "pixels", upright=upright)
 
 
 def _text(what: str, column: str, value: Any) -> str:

@@ -55,7 +55,8 @@ class ObjectColumns:
 
     `corners`: left, top, right, bottom of each. `labels`: classes, numbers or texts; None where the source has
     none. `texts`: the text beside each number of a class. `flags`: 0 or 1 by feature key. `ids`: the source's own.
-    `keypoints`: x, y and visibility of each point. `outlines`: regions, or why there is none.
+    `points`: by the word of their kind, x, y and perhaps visibility of each point. `outlines`: regions, or why there
+    is none.
     """
 
     corners: Sequence[Sequence[float]]
@@ -64,14 +65,14 @@ class ObjectColumns:
     areas: Sequence[float] | None = None
     flags: Mapping[str, Sequence[int]] = field(default_factory=dict)
     ids: Sequence[int] | None = None
-    keypoints: Sequence[Sequence[float] | None] | None = None
+    points: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
     outlines: Sequence[Outline | BadAnnotationError] | None = None
 
     def check(self) -> None:
         """Raise BadRowError if a list has more or fewer values than there are boxes."""
         count = len(self.corners)
         lists = {"classes": self.labels, "texts": self.texts, "areas": self.areas, "ids": self.ids, **self.flags}
-        lists |= {"keypoints": self.keypoints, "masks": self.outlines}
+        lists |= {**self.points, "masks": self.outlines}
         for name, values in lists.items():
             if values is not None and len(values) != count:
                 raise BadRowError(
@@ -83,8 +84,9 @@ class ObjectColumns:
         """The values of one object, by the names of `ObjectGather.add`. `texts`: the classes of all."""
         label, area, own_id = (None if one is None else one[place] for one in (texts, self.areas, self.ids))
         flags = {key: values[place] for key, values in self.flags.items()}
-        points, outline = (None if one is None else one[place] for one in (self.keypoints, self.outlines))
-        more = {"points": None if points is None else {KEYPOINTS.word: points}, "outline": outline, "own_id": own_id}
+        points = {word: values[place] for word, values in self.points.items()}
+        outline = None if self.outlines is None else self.outlines[place]
+        more = {"points": points, "outline": outline, "own_id": own_id}
         return {"box": self.corners[place], "label": label, "area": area, "flags": flags, **more}
 
 
@@ -306,8 +308,8 @@ class ObjectGather:
             self._bare += len(objects.corners)
         elif self._outlines is None:
             self._outlines = Outlines()
-        self._unnamed |= objects.keypoints is not None
-        if objects.outlines is not None or objects.keypoints is not None:
+        self._unnamed |= KEYPOINTS.word in objects.points
+        if objects.outlines is not None or objects.points:
             return False
         corners, areas, flags = objects.corners, objects.areas, objects.flags
         values = [*chain.from_iterable(corners)]

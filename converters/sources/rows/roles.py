@@ -1,10 +1,10 @@
 """Roles of columns (image, label, caption, ...): one table of usual names for all formats."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, get_args
 
-from shardfeed.annotations import CAPTION, OBJECTS
+from shardfeed.annotations import CAPTION
 from shardfeed.converters.sources.options import naming
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
@@ -52,8 +52,6 @@ OPTION_ROLES = {
     CAPTION: "text",
     SOURCE_ID: "number",
 }
-# What a user asks for who has chosen what to take of a shard of ours.
-_OWN_CHOICES = ("label", "mask", "objects", "text", LABEL, TEXT, CAPTION)
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
 # Keys inside an object, of its box and of its class.
 BOX_KEYS = ("bbox", "box")
@@ -89,17 +87,37 @@ class ColumnInfo:
         return (self.word or self.name.rpartition("/")[2].rpartition(".")[2]).casefold()
 
 
+class OwnObjects(Protocol):
+    """The objects of our records in columns: `columns` by key, `notes` for the report, and the `value` of a row."""
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns by the keys of our features."""
+        ...
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on what the columns do not say."""
+        ...
+
+    def value(self, values: Mapping[str, Any]) -> Any:
+        """Return the `ObjectColumns` of a row; None if it has no box. Raises BadRowError."""
+        ...
+
+
 @dataclass(frozen=True)
 class Roles:
     """Column by role, and `extra` columns by the key of their feature. `unused`: all other columns.
 
-    `one_hot`: columns of 0 and 1, one per class, which are the label.
+    `one_hot`: columns of 0 and 1, one per class, which are the label. `own`: the columns of the objects of our records,
+    which take the place of one column of objects.
     """
 
     by_role: Mapping[Role, ColumnInfo] = field(default_factory=dict)
     extra: Mapping[str, ColumnInfo] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     one_hot: tuple[ColumnInfo, ...] = ()
+    own: OwnObjects | None = None
 
     def name(self, role: Role) -> str | None:
         """The name of the column with a role; None if there is none."""
@@ -109,7 +127,9 @@ class Roles:
     @property
     def columns(self) -> frozenset[str]:
         """The names of all columns that something is taken from."""
-        return frozenset(info.name for info in (*self.by_role.values(), *self.extra.values(), *self.one_hot))
+        of_objects = self.own.columns.values() if self.own is not None else ()
+        infos = (*self.by_role.values(), *self.extra.values(), *self.one_hot)
+        return frozenset({*(info.name for info in infos), *of_objects})
 
     @property
     def described(self) -> str:
@@ -211,47 +231,6 @@ def choose_roles(
         found.setdefault("key", by_name[own])
     used = {info.name for info in (*found.values(), *extra.values(), *hot)}
     return Roles(found, extra, tuple(name for name in by_name if name not in used), hot)
-
-
-def own_columns(
-    place: str, infos: Iterable[ColumnInfo], asked: Mapping[str, str], *, unlabelled: bool
-) -> list[ColumnInfo]:
-    """State the roles of columns that shards of ours have in formats of columns.
-
-    Raises UsageError for objects of ours, as columns are not read as objects: otherwise the classes of the
-    objects would be labels of the image. A user who asks for a label, or for none, has chosen what to take.
-    """
-    given = _with_own_names([*infos], asked)
-    if unlabelled or not asked.keys().isdisjoint(_OWN_CHOICES):
-        return given
-    _refuse_objects(place, given)
-    if any(info.role == "text" for info in given):
-        return given
-    return [replace(info, role="text") if info.own_key == CAPTION else info for info in given]
-
-
-def _refuse_objects(place: str, infos: Sequence[ColumnInfo]) -> None:
-    """Raise UsageError if columns hold objects as our records do."""
-    if objects := [info.name for info in infos if info.own_key.startswith(OBJECTS)]:
-        problem = f"its columns hold the objects of images, {some(objects)}, expected no objects in columns"
-        raise UsageError(place, problem, "read the dataset that they are of, with its manifest: shardfeed reshard")
-
-
-def _with_own_names(infos: Sequence[ColumnInfo], asked: Mapping[str, str]) -> list[ColumnInfo]:
-    """State the role of `image/class/text`, which shards of ours keep in other formats: it names the number beside it.
-
-    By its last word it would be a caption. Nothing is stated if the user `asked` for a label.
-    """
-    by_key = {info.word or info.name: info for info in infos}
-    number = next((by_key[key] for key in ("cls", "label", LABEL) if key in by_key), None)
-    text = by_key.get(TEXT)
-    if text is None or number is None or not asked.keys().isdisjoint(("label", LABEL, TEXT)):
-        return [*infos]
-    if (number.kind, text.kind) != ("integer", "text"):
-        return [*infos]
-    stated: dict[str, Role] = {number.name: "label", text.name: "label text"}
-    others = [replace(info, role=None) if info.role == "label" else info for info in infos]
-    return [replace(info, role=stated.get(info.name, info.role)) for info in others]
 
 
 def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:

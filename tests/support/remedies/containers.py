@@ -494,3 +494,16 @@ def annotated_images_elsewhere(box: Box) -> None:
 def columns_with_spaces_in_their_names(box: Box) -> None:
     data = files(box)
     parquet(box, "a.parquet", **{"left image; raw": data, "right image": data})
+
+
+@advises(
+    "converters/sources/rows/own_columns.py: read the dataset that they are of, with its manifest: `shardfeed reshard",
+    "convert a.tar new",
+    Way("shardfeed reshard", 6, fill={"DIR": "out", "OUT": "new"}),
+)
+def a_tar_of_objects_that_cannot_be_read(box: Box) -> None:
+    box.folder()
+    assert box.type("convert images out --to webdataset") == 0
+    said = b'{"image/object/bbox/xmin": [0.5], "image/object/mood": [1]}'
+    members = [(f"{i}.jpg", data) for i, data in enumerate(files(box))] + [(f"{i}.json", said) for i in SIX]
+    tar(box, "a.tar", dict(sorted(members)))
