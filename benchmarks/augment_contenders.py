@@ -90,7 +90,7 @@ def dali(folder: str, recipe: str) -> Iterator[Any]:
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.auto_aug import trivial_augment
 
-    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None)
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, enable_conditionals=True)
     def pipeline() -> Any:
         files, _ = fn.readers.file(file_root=folder, random_shuffle=True)
         images = fn.decoders.image_random_crop(files, random_area=(0.08, 1.0))

@@ -40,7 +40,7 @@ def _key(shape: str, number: int) -> str:
 
 def _jpeg(image: Image.Image, **options: object) -> bytes:
     file = io.BytesIO()
-    image.save(file, "JPEG", quality=QUALITY, **options)
+    image.save(file, "JPEG", quality=QUALITY, optimize=True, **options)
     return file.getvalue()
 
 

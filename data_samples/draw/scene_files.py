@@ -94,7 +94,7 @@ def _jpeg(one: Scene) -> bytes:
         image = image.transpose(Image.Transpose.ROTATE_90)
         exif[_EXIF_ORIENTATION] = _QUARTER_TURN
     file = io.BytesIO()
-    image.save(file, "JPEG", quality=_QUALITY, **({"exif": exif} if one.turned else {}))
+    image.save(file, "JPEG", quality=_QUALITY, optimize=True, **({"exif": exif} if one.turned else {}))
     return file.getvalue()
 
 
