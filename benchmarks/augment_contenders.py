@@ -36,7 +36,9 @@ def torchvision(folder: str, recipe: str, workers: int = 2) -> Iterator[Any]:
 
     crop = [v2.ToImage(), v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()]
     samples = datasets.ImageFolder(folder, v2.Compose([*crop, *torchvision_steps(recipe)]))
-    loader = torch.utils.data.DataLoader(samples, BATCH, shuffle=True, num_workers=workers, drop_last=True)
+    loader = torch.utils.data.DataLoader(
+        samples, BATCH, shuffle=True, num_workers=workers, drop_last=True, persistent_workers=True
+    )
     while True:
         for images, _ in loader:
             yield images
@@ -64,7 +66,9 @@ def albumentations(folder: str, recipe: str) -> Iterator[Any]:
         sys.exit("albumentations has no TrivialAugment")
     augment = A.Compose([A.RandomResizedCrop((SIZE, SIZE)), A.HorizontalFlip(), *steps, ToTensorV2()])
     samples = datasets.ImageFolder(folder, lambda image: augment(image=np.asarray(image))["image"])
-    loader = torch.utils.data.DataLoader(samples, BATCH, shuffle=True, num_workers=2, drop_last=True)
+    loader = torch.utils.data.DataLoader(
+        samples, BATCH, shuffle=True, num_workers=2, drop_last=True, persistent_workers=True
+    )
     while True:
         for images, _ in loader:
             yield images

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/draws.webp, twelve draws of an image, and draws-dark.webp: `python docs/pictures/draws.py`.
+"""Draws docs/pictures/draws.webp, twelve draws of an image: `python docs/pictures/draws.py`.
 
 It is what `shardfeed preview --augment torchvision_classification` writes for an image of data_samples/scenes, smaller.
 """
@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from style import LOOKS, sheets
+from style import LIGHT, sheets
 
 HERE = Path(__file__).parent
 SCENES = HERE.parent.parent / "data_samples" / "scenes"
 
 
 def main() -> int:
-    """Write the picture for light pages, and the one for dark pages."""
+    """Write the picture, one for light and dark pages."""
     parser = argparse.ArgumentParser(description="Draw an image as a recipe augments it.")
     parser.add_argument("--out", type=Path, default=HERE / "draws.webp")
     args = parser.parse_args()
@@ -27,13 +27,12 @@ def main() -> int:
         dataset = f"{scratch}/scenes"
         source = [str(SCENES / "coco" / "instances.json"), dataset, "--images", str(SCENES / "images")]
         shardfeed_command(["convert", *source, "--split", "train=1", "--tasks", "boxes,masks"])
-        for look in LOOKS:
-            with sheets(look):
-                recipe = ["--augment", "torchvision_classification", "--seed", "11"]
-                shardfeed_command(["preview", dataset, "-o", f"{scratch}/draws.png", *recipe])
-            with Image.open(f"{scratch}/draws.png") as sheet:
-                small = sheet.resize((sheet.width * 2 // 3, sheet.height * 2 // 3), Image.Resampling.LANCZOS)
-                small.save(look.beside(args.out), quality=50, method=6)
+        with sheets(LIGHT):
+            recipe = ["--augment", "torchvision_classification", "--seed", "11"]
+            shardfeed_command(["preview", dataset, "-o", f"{scratch}/draws.png", *recipe])
+        with Image.open(f"{scratch}/draws.png") as sheet:
+            small = sheet.resize((sheet.width * 2 // 3, sheet.height * 2 // 3), Image.Resampling.LANCZOS)
+            small.save(args.out, quality=50, method=6)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/sheet.webp, a contact sheet of objects, and sheet-dark.webp: `python docs/pictures/sheet.py`.
+"""Draws docs/pictures/sheet.webp, a contact sheet of objects: `python docs/pictures/sheet.py`.
 
 It is what `shardfeed preview` writes for half of data_samples/scenes.
 """
@@ -8,14 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from style import LOOKS, sheets
+from style import LIGHT, sheets
 
 HERE = Path(__file__).parent
 SCENES = HERE.parent.parent / "data_samples" / "scenes"
 
 
 def main() -> int:
-    """Write the picture for light pages, and the one for dark pages."""
+    """Write the picture, one for light and dark pages."""
     parser = argparse.ArgumentParser(description="Draw a contact sheet of objects.")
     parser.add_argument("--out", type=Path, default=HERE / "sheet.webp")
     args = parser.parse_args()
@@ -26,9 +26,8 @@ def main() -> int:
         dataset = f"{scratch}/scenes"
         source = [str(SCENES / "coco" / "instances.json"), dataset, "--images", str(SCENES / "images")]
         shardfeed_command(["convert", *source, "--split", "train=0.5,validation=0.5"])
-        for look in LOOKS:
-            with sheets(look):
-                shardfeed_command(["preview", dataset, "-o", str(look.beside(args.out)), "--columns", "4"])
+        with sheets(LIGHT):
+            shardfeed_command(["preview", dataset, "-o", str(args.out), "--columns", "4"])
     return 0
 
 

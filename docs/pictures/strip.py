@@ -1,4 +1,4 @@
-"""Draws docs/pictures/strip.webp, the way from a folder to a GPU, and strip-dark.webp: `python docs/pictures/strip.py`.
+"""Draws docs/pictures/strip.webp, the way from a folder to a GPU: `python docs/pictures/strip.py`.
 
 What it shows is real: files of data_samples/shapes, the shards of their conversion with each record as wide as it is,
 the contact sheet of `shardfeed preview`, and a batch of `train_batches`.
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
-from style import LOOKS, Look, sheets
+from style import LIGHT, Look, sheets
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -159,12 +159,11 @@ def main() -> int:
         shardfeed.convert(ImageFolder(SHAPES), dataset, shards=SHARDS)
         train = shardfeed.open(dataset)["train"]
         images, _ = next(iter(shardfeed.train_batches(train, batch_size=16, image_size=100, seed=7)))
-        for look in LOOKS:
-            with sheets(look):
-                shardfeed_command(["preview", str(dataset), "-o", str(sheet), "--columns", "4"])
-            canvas = Canvas(look)
-            draw(canvas, dataset, Image.open(sheet), [Image.fromarray(image) for image in images.numpy()])
-            canvas.save(look.beside(args.out))
+        with sheets(LIGHT):
+            shardfeed_command(["preview", str(dataset), "-o", str(sheet), "--columns", "4"])
+        canvas = Canvas(LIGHT)
+        draw(canvas, dataset, Image.open(sheet), [Image.fromarray(image) for image in images.numpy()])
+        canvas.save(args.out)
     return 0
 
 

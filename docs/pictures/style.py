@@ -30,8 +30,9 @@ class Look:
         return path.with_stem(path.stem + self.suffix)
 
 
+LIGHT = Look("", "#ffffff", "#f1f2f4", "#1f2933", "#6b7785", "#d5dbe1", "#0072b2", "#9cc3e0")
 LOOKS = (
-    Look("", "#ffffff", "#f1f2f4", "#1f2933", "#6b7785", "#d5dbe1", "#0072b2", "#9cc3e0"),
+    LIGHT,
     Look("-dark", "#131416", "#22262b", "#e4e7eb", "#9aa5b1", "#3b444d", "#56b4e9", "#2f5f82"),
 )
 
