@@ -1,7 +1,5 @@
 """Draws docs/shuffling.webp, how the orders shuffle beside a shuffle buffer alone: `python benchmarks/shuffling.py`.
 
-shuffling-dark.webp beside it is for dark pages.
-
 10,000 samples in 8 shards, one epoch of each order. Above: the place in storage of the sample at each position of the
 epoch; a good shuffle is an even gray, structure is what is left of the storage's order. Below: how far apart samples
 end up that are stored next to each other.
@@ -19,7 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "docs" / "pictures")]
 
-from style import LOOKS, Look, charts, save  # noqa: E402  # of the docs, which are no package
+from style import LIGHT, Look, charts, save  # noqa: E402  # of the docs, which are no package
 
 SHARDS, SAMPLES, BUFFER = 8, 10_000, 1_000
 
@@ -89,8 +87,7 @@ def main() -> int:
         assert np.array_equal(np.sort(places), np.arange(SAMPLES)), name
         apart = np.abs(np.diff(np.argsort(places)))
         print(f"{name}: neighbours apart by {np.median(apart):,.0f} (median), {np.mean(apart):,.0f} (mean)")
-    for look in LOOKS:
-        draw(found, look, look.beside(args.out))
+    draw(found, LIGHT, args.out)
     return 0
 
 

@@ -142,23 +142,22 @@ def table(waits: dict[str, list[float]], first: dict[str, list[float]]) -> str:
 
 def plot(waits: dict[str, list[float]], path: Path) -> None:
     sys.path.insert(0, str(HERE.parent / "docs" / "pictures"))
-    from style import LOOKS, charts, save
+    from style import LIGHT, charts, save
 
     names = list(waits)[::-1]
-    for look in LOOKS:
-        with charts(look) as plt:
-            figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
-            for height, name in enumerate(names):
-                found = np.maximum(np.array(waits[name]) * 1e3, 1e-3)
-                axes.plot(found, np.full(len(found), height), "|", color=look.blue, alpha=0.3, markersize=12)
-                axes.plot(found.mean(), height, "o", color=look.ink)
-            axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:,g}")
-            axes.axvline(1, color=look.soft, linewidth=0.8, linestyle=":")
-            axes.set_yticks(range(len(names)), names)
-            axes.set_xlabel("wait for a batch of 48 MB, ms (dot: mean)")
-            save(figure, look.beside(path))
-            plt.close(figure)
+    with charts(LIGHT) as plt:
+        figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
+        for height, name in enumerate(names):
+            found = np.maximum(np.array(waits[name]) * 1e3, 1e-3)
+            axes.plot(found, np.full(len(found), height), "|", color=LIGHT.blue, alpha=0.3, markersize=12)
+            axes.plot(found.mean(), height, "o", color=LIGHT.ink)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.axvline(1, color=LIGHT.soft, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlabel("wait for a batch of 48 MB, ms (dot: mean)")
+        save(figure, path)
+        plt.close(figure)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

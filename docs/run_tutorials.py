@@ -17,6 +17,7 @@ from PIL import Image
 
 HERE = Path(__file__).parent
 TUTORIALS = HERE / "tutorials"
+MOST_PIXELS = 160_000  # of a JPEG
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.ipynb"))
 
 
@@ -38,7 +39,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
-    """Store PNGs of outputs with 64 colours and JPEGs with quality 26, large ones at three quarters of their size."""
+    """Store PNGs of outputs with 64 colours and JPEGs with quality 30, of at most 160,000 pixels."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
             picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))
@@ -48,9 +49,9 @@ def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
                     lighter, "PNG", optimize=True
                 )
             else:
-                if picture.width * picture.height > 300_000:
-                    picture = picture.resize((picture.width * 3 // 4, picture.height * 3 // 4))
-                picture.save(lighter, "JPEG", quality=26, progressive=True, optimize=True)
+                scale = min(1, (MOST_PIXELS / (picture.width * picture.height)) ** 0.5)
+                picture = picture.resize((round(picture.width * scale), round(picture.height * scale)))
+                picture.save(lighter, "JPEG", quality=30, progressive=True, optimize=True)
             output.data[kind] = base64.b64encode(lighter.getvalue()).decode()
 
 

@@ -6,6 +6,7 @@ the decoder.
 """
 
 import argparse
+import base64
 import io
 import sys
 from html import escape
@@ -260,15 +261,17 @@ def colour_edge() -> str:
     for number, (label, pixels) in enumerate(panels.items()):
         x, y = 8 + number % 2 * 240, 26 + number // 2 * 208
         drawing.text(x, y - 8, label, size=13, text_anchor="start")
-        drawing.parts.append(f'<g transform="translate({x} {y}) scale(14)" shape-rendering="crispEdges">')
-        for (row, column), colour in np.ndenumerate(np.apply_along_axis(_hex, 2, pixels[window])):
-            drawing.parts.append(f'<path fill="{colour}" d="M{column} {row}h1v1h-1z"/>')
-        drawing.parts.append("</g>")
+        drawing.parts.append(_enlarged(pixels[window], x, y, 14))
     return drawing.to_text()
 
 
-def _hex(colour: np.ndarray) -> str:
-    return "#" + bytes(colour.tolist()).hex()
+def _enlarged(pixels: np.ndarray, x: int, y: int, times: int) -> str:
+    """Pixels [h, w, 3] as squares of `times` units."""
+    png = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(png, "PNG", optimize=True)
+    size = f'width="{times * pixels.shape[1]}" height="{times * pixels.shape[0]}"'
+    data = base64.b64encode(png.getvalue()).decode()
+    return f'<image x="{x}" y="{y}" {size} style="image-rendering: pixelated" href="data:image/png;base64,{data}"/>'
 
 
 DRAWINGS = {
