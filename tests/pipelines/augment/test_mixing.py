@@ -28,6 +28,7 @@ def options(mixing: Any) -> dict[str, Any]:
     return {"batch_size": BATCH, "image_size": 32, "seed": 5, "order": "global", "batch_transform": mixing}
 
 
+@pytest.mark.promise(78)
 @pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
 def test_the_same_batches_in_each_framework(flowers: Dataset, mixing: Any) -> None:
     torch, tf = pytest.importorskip("torch"), pytest.importorskip("tensorflow")
@@ -53,6 +54,7 @@ def test_the_same_batches_in_each_framework(flowers: Dataset, mixing: Any) -> No
     assert tf.float32 == graph[0][1].dtype
 
 
+@pytest.mark.promise(78)
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_a_run_that_goes_on_mixes_the_same(flowers: Dataset, workers: int) -> None:
     pytest.importorskip("torch")
