@@ -49,6 +49,7 @@ NOT_CALLED = {
     *("Annotations", "ColumnInfo", "Evidence", "Findings", "Gather", "Look", "Parts", "Reader", "Row", "Skipped"),
     *("SourceFile", "choose_roles", "find_files", "write_shard", "Stored", "WaitRecorder", "Sample"),
     *("as_dataset", "prefetch_ray"),  # tensors, a cluster
+    *("Augmentation", "recipes"),
     "__version__",
 }
 
