@@ -156,7 +156,7 @@ BatchFunction = Callable[[Any, Any], Any]  # from a batch and its seed to anothe
 
 
 def transformed_batch(batch_transform: BatchFunction, batch: Any, seed: Any, where: Callable[[], str]) -> Any:
-    """What a batch transform returns. `where`: names the batch. Raises UsageError as `check_returned` does."""
+    """Return what a batch transform makes of a batch, named by `where`. Raises UsageError as `check_returned` does."""
     with noted(batch_transform, "batch_transform", where):
         made = batch_transform(batch, seed)
     check_returned(made, batch_transform)

@@ -75,7 +75,7 @@ def noted(function: object, role: str, where: Callable[[], str]) -> AbstractCont
 
 
 class _Noted(AbstractContextManager[None]):
-    """What `noted` returns. Not a generator, through which a StopIteration cannot become another error."""
+    """The context of `noted`. Not a generator, through which a StopIteration cannot become another error."""
 
     def __init__(self, function: object, role: str, where: Callable[[], str]) -> None:
         self._function, self._role, self._where = function, role, where
