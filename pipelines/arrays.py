@@ -12,7 +12,6 @@ from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import (
     WHOLE,
     Augment,
@@ -27,6 +26,7 @@ from shardfeed.pipelines.arguments import (
     check_transforms,
     images_and_labels,
     tag_count,
+    transformed_batch,
     views_crop,
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
@@ -151,8 +151,8 @@ def array_batches(
     chosen_order: OrderLike = default_order(samples, Global()) if order is None else order
     check_transforms(None, batch_transform)
     samples, parts = _parts(samples, crop, label, features, targets)
-    if parts.are_pairs:
-        batch_transform = bound_batch_transform(batch_transform, samples.schema, label)
+    others: Any = {"views": views is not None, "features": features is not None, "targets": targets}
+    batch_transform = bound_batch_transform(batch_transform, samples.schema, label, **others)
     process = _this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
@@ -354,8 +354,7 @@ class ArrayBatches(Iterable[Any]):
             batch = collate(*maker(records))
             if transform is None:
                 return batch
-            with noted(transform, "batch_transform", lambda: f"the batch of step {step}"):
-                return transform(batch, batch_seed(records.seeds))
+            return transformed_batch(transform, batch, batch_seed(records.seeds), lambda: f"the batch of step {step}")
 
         ahead = Ahead(make, steps, maker.close, _READY, in_turn=reads_in_turn(self._samples, self.order))
         self._running = weakref.ref(ahead)
@@ -483,11 +482,6 @@ class _Parts:
             more, self._void = raster_keys(schema, None, crop, place="targets")
             needed += more
         return needed
-
-    @property
-    def are_pairs(self) -> bool:
-        """Whether batches are (images, labels)."""
-        return self._label is not None
 
     def finish(self, record: dict[str, Any], _: np.ndarray, view: View) -> dict[str, Any]:
         """The parts of a record with what is `needed`."""

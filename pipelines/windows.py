@@ -133,6 +133,10 @@ class RandomWindow:
         self._half_ratio = np.float32(low), np.float32(high - low)
         self._farthest = np.float32(1 / aspect_ratio[0]), np.float32(aspect_ratio[1])
 
+    def __repr__(self) -> str:
+        area, aspect_ratio = self._given
+        return f"RandomWindow(area={area}, aspect_ratio={aspect_ratio})"
+
     def times(self, ratio: float) -> "RandomWindow":
         """The same with aspect ratios times `ratio`."""
         area, (least, most) = self._given

@@ -7,8 +7,8 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from inspect import get_annotations, getattr_static
 from typing import Protocol
 
@@ -65,17 +65,27 @@ def name_of(function: object) -> str:
     return escape(name if isinstance(name, str) else type(function).__qualname__)
 
 
-@contextmanager
-def noted(function: object, role: str, where: Callable[[], str]) -> Iterator[None]:
+def noted(function: object, role: str, where: Callable[[], str]) -> AbstractContextManager[None]:
     """Call a user's function in this block: an exception of it stays what it is, with a line about the call.
 
+    Only a StopIteration becomes the cause of a RuntimeError: whoever iterates would take it for the end of the data.
     `role`: the argument's name, such as "transform". `where`: makes the words for what it was called with.
     """
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"{role} {name_of(function)} raised this for {where()}")
-        raise
+    return _Noted(function, role, where)
+
+
+class _Noted(AbstractContextManager[None]):
+    """The context of `noted`. Not a generator, through which a StopIteration cannot become another error."""
+
+    def __init__(self, function: object, role: str, where: Callable[[], str]) -> None:
+        self._function, self._role, self._where = function, role, where
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        error.add_note(f"{self._role} {name_of(self._function)} raised this for {self._where()}")
+        if isinstance(error, StopIteration):
+            raise RuntimeError(f"the {self._role} raised StopIteration at {self._where()}") from error
 
 
 def place(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from shardfeed.declared import Range
 from shardfeed.errors import UsageError, shown
 
 Span = tuple[float, float]  # (least, most)
+Factor = Annotated[float, Range(0, 100)]  # of brightness and the like; 1 changes nothing
 Level = Annotated[int, Range(0, 255)]
 Colour = Level | tuple[Level, Level, Level]
 Interpolation = Literal["nearest", "bilinear"]

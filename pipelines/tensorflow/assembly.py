@@ -16,6 +16,8 @@ import tensorflow as tf
 
 import shardfeed.pipelines.tensorflow.mixing  # noqa: F401  # so that mixings know TensorFlow's tensors
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.arguments import check_returned
+from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
@@ -198,7 +200,7 @@ def assemble_batches(
         batches = batched(given, sample)
     if batch_transform is not None:
         # A batch's seed is its first sample's, a function of the epoch and the position: no steps are counted.
-        batches = batches.map(lambda made, seeds: batch_transform(made, seeds[0] + BATCH_KEY), parallelism)
+        batches = batches.map(_on_batch(batch_transform), parallelism)
     per_step = share.replicas // share.parts
     cardinality = order.steps_per_epoch * per_step if start_step is None else tf.data.INFINITE_CARDINALITY
     if counted:
@@ -209,6 +211,19 @@ def assemble_batches(
     # An iterator in C++ may keep the reading function, and so the samples, for longer.
     weakref.finalize(batches, close_clients, samples).atexit = False
     return batches
+
+
+def _on_batch(batch_transform: BatchTransform) -> Callable[[Any, tf.Tensor], Any]:
+    """A batch transform as a function of a batch and the seeds of its samples."""
+
+    def change(made: Any, seeds: tf.Tensor) -> Any:
+        changed = batch_transform(made, seeds[0] + BATCH_KEY)
+        check_returned(changed, batch_transform)
+        return changed
+
+    if isinstance(batch_transform, Mixing):
+        return tf.autograph.experimental.do_not_convert(change)  # it has no Python of a graph, and would warn
+    return change
 
 
 def _drawn(

@@ -118,7 +118,7 @@ def train_batches(
         seed=seed,
         order=order,
         start_step=start_step,
-        batch_transform=bound_batch_transform(batch_transform, samples.schema, label),
+        batch_transform=bound_batch_transform(batch_transform, samples.schema, label, views=views is not None),
         keys=keys,
         damaged=damaged,
         workers=workers,

@@ -155,7 +155,9 @@ def distribute(
     if isinstance(chosen, StreamOrder):
         chosen = replace(chosen, parts=pipelines)
     at_once = threads(workers)
-    on_batches = batch_transform if keys is None else bound_batch_transform(batch_transform, samples.schema, label)
+    on_batches = batch_transform
+    if keys is not None:
+        on_batches = bound_batch_transform(batch_transform, samples.schema, label, views=views is not None)
 
     def build(start: int) -> Distributed:
         def replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -13,15 +13,18 @@ def _(
     images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, draw: Draw, classes: int | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The batch, mixed: images [b, height, width, channels], seed int64 [2]."""
-    if not labels.dtype.is_floating:
+    counted = labels[:0] if labels.dtype.is_floating else labels  # numbers of classes
+    if counted is labels:
         arithmetic.check_classes(np.zeros(0, np.int64), classes)
 
-    def numbers(pair: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def numbers(pair: np.ndarray, height: int, width: int, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if len(known):
+            arithmetic.check_classes(known, classes)
         share, box = draw(sample_seeds(pair[None])[0], int(height), int(width))
         return np.array(share, np.float32), np.array(box or (0, 0, 0, 0), np.int32)
 
     size = tf.shape(images)
-    share, box = tf.numpy_function(numbers, [seed, size[1], size[2]], [tf.float32, tf.int32])
+    share, box = tf.numpy_function(numbers, [seed, size[1], size[2], counted], [tf.float32, tf.int32])
     share, box = tf.ensure_shape(share, []), tf.ensure_shape(box, [4])
     boxed = tf.reduce_any(box > 0)
     others = tf.roll(images, 1, 0)
@@ -39,6 +42,9 @@ def _pasted(images: tf.Tensor, others: tf.Tensor, box: tf.Tensor) -> tf.Tensor:
 
 
 def _blended(images: tf.Tensor, others: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
+    if images.dtype.is_floating:
+        kept = tf.cast(share, images.dtype)
+        return images * kept + others * (1 - kept)
     wide = tf.int32 if images.dtype == tf.uint8 else tf.int64
     part = tf.cast(tf.round(share * WHOLE), wide)
     total = tf.cast(images, wide) * part + tf.cast(others, wide) * (WHOLE - part) + (WHOLE >> 1)

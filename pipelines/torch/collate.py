@@ -18,7 +18,7 @@ import shardfeed.pipelines.torch.mixing  # noqa: F401  # so that mixings know Py
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import takes
+from shardfeed.pipelines.arguments import takes, transformed_batch
 from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
 from shardfeed.pipelines.torch.samples import FetchedBatch
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, joined
@@ -201,8 +201,7 @@ class TransformedBatches:
     def __call__(self, samples: Sequence[Any], seed: SampleSeed, where: Callable[[], str]) -> Any:
         """The batch of some samples. `where` names it, for errors."""
         batch = self.collate(list(samples))
-        with noted(self.batch_transform, "batch_transform", where):
-            return self.batch_transform(batch, seed)
+        return transformed_batch(self.batch_transform, batch, seed, where)
 
 
 _NUMBERS = {int, float}

@@ -21,7 +21,7 @@ import torch
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import Augment, bound_batch_transform, check_transforms
+from shardfeed.pipelines.arguments import Augment, bound_batch_transform, check_transforms, transformed_batch
 from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits, joined_effect
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.geometry import Crop
@@ -31,7 +31,6 @@ from shardfeed.pipelines.torch.collate import pinned, seeded, writable
 from shardfeed.pipelines.torch.edits import edit_batch
 from shardfeed.pipelines.torch.encoded import DECODED, EncodedImages, scaled
 from shardfeed.pipelines.torch.images import GeometricTransform, ImageAndLabel, ImageTransformed
-from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import Steps
@@ -105,7 +104,10 @@ class DeviceFeed:
             return tensor.made(self.device, now.dtype or torch.uint8, now.factors(tensor.shape))
         if self.device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
             tensor = pinned(tensor)  # a copy from pageable memory would block
-        return now(tensor.to(self.device, non_blocking=True))
+        moved = now(tensor.to(self.device, non_blocking=True))
+        if moved is tensor and self._late and not isinstance(self.loader, SampleLoader):
+            return moved.clone()  # functions may change it, and the memory is the user's
+        return moved
 
     def _ready(self, made: Future[Any], step: int | None, number: int) -> Any:
         batch, event = made.result()
@@ -125,8 +127,8 @@ class DeviceFeed:
             with self._seeded(drawn), naming:
                 batch = map_leaves(batch, _on_tensors(partial(self._transformed, self._transform)))
         if self._batch_transform is not None:
-            with noted(self._batch_transform, "batch_transform", lambda: f"the batch of step {made_at}"):
-                batch = self._batch_transform(batch, self._batch_seed(made_at))
+            seed = self._batch_seed(made_at)
+            batch = transformed_batch(self._batch_transform, batch, seed, lambda: f"the batch of step {made_at}")
         return map_leaves(batch, _on_tensors(self._normalise))
 
     def _batch_seed(self, step: int) -> SampleSeed:
@@ -255,12 +257,22 @@ def to_device(
     target = _device(device)
     check_transforms(None, batch_transform)
     samples: Any = getattr(loader, "dataset", None)
-    label = getattr(getattr(samples, "transform", None), "label", None)
-    if isinstance(samples, TorchSamples) and isinstance(label, Label):
-        batch_transform = bound_batch_transform(batch_transform, samples.samples.schema, label.key)
+    if isinstance(samples, TorchSamples):
+        batch_transform = _bound_to(samples, batch_transform)
     edits = DeviceAugment(augment, loader) if augment else None
     normalise = _normalise(mean, std, dtype, target)
     return DeviceFeed(loader, target, ahead, normalise, image_transform, batch_transform, edits)
+
+
+def _bound_to(samples: TorchSamples, batch_transform: BatchTransform | None) -> Any:
+    """The function for the batches of a loader of ours. Raises UsageError if it mixes and these have nothing to mix."""
+    made: Any = samples.transform
+    if not isinstance(made, ImageAndLabel | ImageTransformed | GeometricTransform):
+        return batch_transform
+    image = getattr(made, "image", None)
+    views = isinstance(image, GeometricTransform) and image.crop.several
+    label = None if isinstance(made, GeometricTransform) else made.label
+    return bound_batch_transform(batch_transform, samples.samples.schema, label and label.key, views=views)
 
 
 class DeviceAugment:

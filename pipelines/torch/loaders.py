@@ -58,7 +58,7 @@ from shardfeed.pipelines.torch.workers import LoaderWorkers, WorkerPlan, Workers
 from shardfeed.pipelines.windows import SampleSeed
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
-from shardfeed.schema import FILENAME, LABEL, Schema
+from shardfeed.schema import FILENAME, LABEL
 
 
 @checked
@@ -172,8 +172,9 @@ def torch_loader(
     usual_crop = partial(random_resized_crop, augment=augment)
     samples, keys, made = _prepared(samples, image_size, transform, image_transform, usual_crop, label)
     dtype = _pixels(decode, samples, made, collate_fn)
-    pairs = keys is not None and transform is None
-    batches = _batches(batch_transform, collate_fn, pad, decode, samples.schema if pairs else None, label)
+    if keys is not None and transform is None:
+        batch_transform = bound_batch_transform(batch_transform, samples.schema, label, views=views is not None)
+    batches = _batches(batch_transform, collate_fn, pad, decode)
     process = this_process(ranks)
     check_shared_batch(batch_size, process.ranks, "ranks")
     arranged, chosen = order_samples(samples, batch_size=batch_size, seed=seed, order=chosen_order)
@@ -424,10 +425,8 @@ def _batches(
     collate_fn: Any,
     pad: float | None,
     decode: Decode,
-    schema: Schema | None,
-    label: str | None,
 ) -> TransformedBatches | None:
-    """The maker of batches with a batch transform; None without one. `schema`: of batches of (images, labels).
+    """The maker of batches with a batch transform; None without one.
 
     Raises UsageError together with a `collate_fn`, or where images are not decoded yet.
     """
@@ -439,8 +438,7 @@ def _batches(
     if decode == "cuda":
         remedy = "give it to to_device(loader, device, batch_transform=...)"
         raise UsageError("batch_transform", 'got decode="cuda", with which images are decoded later', remedy)
-    bound = batch_transform if schema is None else bound_batch_transform(batch_transform, schema, label)
-    return TransformedBatches(Collate(pad), bound)
+    return TransformedBatches(Collate(pad), batch_transform)
 
 
 def _check_size(order: IndexedOrder, transform: Transform, decode: Decode, dtype: np.dtype) -> None:

@@ -62,7 +62,7 @@ def _check_sent(part: Any) -> None:
     try:
         ForkingPickler(sent).dump(part)
     except Exception as error:
-        problem = f"the transform or collate_fn cannot be sent to them: {type(error).__name__}: {error}"
+        problem = f"a transform, batch_transform or collate_fn cannot be sent to them: {type(error).__name__}: {error}"
         raise UsageError("workers", problem, remedy) from None
     finally:
         multiprocessing.context.set_spawning_popen(None)

@@ -1,4 +1,4 @@
-"""Mixing of PyTorch's tensors: those of the CPU in their own memory, others on their device."""
+"""Mixing of PyTorch's tensors: pixels of the CPU in their own memory, others on their device."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ def _(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch, mixed: images [b, channels, height, width]."""
     drawn = draw(seed, images.shape[2], images.shape[3])
-    if images.device.type == "cpu":
+    if images.device.type == "cpu" and not images.is_floating_point():
         arithmetic.mix_images(images.permute(0, 2, 3, 1).numpy(), drawn)
         return images, torch.from_numpy(arithmetic.mixed_labels(labels.numpy(), drawn, classes))
     return _mixed_images(images, drawn), _mixed_labels(labels, drawn, classes)
@@ -29,6 +29,8 @@ def _mixed_images(images: torch.Tensor, drawn: Mixed) -> torch.Tensor:
         made = images.clone()
         made[part] = others[part]
         return made
+    if images.is_floating_point():
+        return torch.lerp(others, images, drawn.share)
     wide = torch.int32 if images.dtype == torch.uint8 else torch.int64
     part = round(drawn.share * WHOLE)
     total = images.to(wide) * part + others.to(wide) * (WHOLE - part) + (WHOLE >> 1)

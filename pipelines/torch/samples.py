@@ -319,8 +319,6 @@ class _Maker:
                 return self._transform(record, seed)
         except IntegrityError as error:  # of an image, which our own parts of a transform decode
             raise RecordError(where() + named(payload), error.problem, error.remedy) from None
-        except StopIteration as error:  # a DataLoader would take it for the end of the data
-            raise RuntimeError(f"the transform raised StopIteration at {where()}") from error
 
 
 def seeds_of(read: DrawnReader, keys: Sequence[Key]) -> np.ndarray:

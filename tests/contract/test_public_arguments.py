@@ -27,7 +27,10 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.torch import to_device
 from shardfeed.readers import Dataset
 
-PACKAGES = ("shardfeed", *(f"shardfeed.{name}" for name in ("converters", "readers", "pipelines", "pipelines.torch")))
+PACKAGES = (
+    "shardfeed",
+    *(f"shardfeed.{name}" for name in ("converters", "readers", "pipelines", "pipelines.torch", "pipelines.augment")),
+)
 
 
 @pytest.fixture

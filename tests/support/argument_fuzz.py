@@ -49,6 +49,7 @@ NOT_CALLED = {
     *("Annotations", "ColumnInfo", "Evidence", "Findings", "Gather", "Look", "Parts", "Reader", "Row", "Skipped"),
     *("SourceFile", "choose_roles", "find_files", "write_shard", "Stored", "WaitRecorder", "Sample"),
     *("as_dataset", "prefetch_ray"),  # tensors, a cluster
+    *("Augmentation", "recipes"),
     "__version__",
 }
 
@@ -324,11 +325,39 @@ class Place:
                     ),
                 ]
             ),
+            *self._augment_doors(of, split, sized),
             of(p, "prefetch_threads", {"producers": [range(3)]}, lambda prefetcher: prefetcher.close()),
             of(p, "prefetch_processes", {"producers": [range(3)]}, lambda prefetcher: prefetcher.close()),
             *self._torch_doors(of, one, split, sized),
         ]
         return found + (self._tensorflow_doors(of, split, sized) if tensorflow else [])
+
+    def _augment_doors(self, of: Any, split: Any, sized: dict[str, Any]) -> list[Door]:
+        """The functions of `pipelines.augment`, whose values are given to a loader of two small batches."""
+        a = pipelines.augment
+        needed: dict[str, dict[str, Any]] = {
+            "affine": {"degrees": 10},
+            "gaussian_blur": {"kernel_size": 5},
+            "one_of": {"transforms": [a.invert(), a.grayscale()], "weights": [1, 2]},
+            "posterize": {"bits": 4},
+            "random_apply": {"transforms": [a.invert()]},
+            "sharpness": {"sharpness_factor": 2},
+            "solarize": {"threshold": 128},
+        }
+
+        def augmented(one: Any) -> None:
+            next_of(pipelines.array_batches(split, **sized, augment=[one], workers=1))
+
+        def mixed(one: Any) -> None:
+            next_of(pipelines.array_batches(split, **sized, batch_transform=one, workers=1))
+
+        names = sorted({*a.__all__} - {"Augmentation", "recipes"})
+        uses = {name: mixed if name in ("mixup", "cutmix") else augmented for name in names}
+        mixings = {"transforms": [a.mixup(), a.cutmix()]}
+        return [
+            *(of(a, name, needed.get(name), uses[name]) for name in names),
+            of(a, "one_of", mixings, mixed),
+        ]
 
     def method_doors(self, *, tensorflow: bool) -> list[Door]:
         """Methods, operators and setters of what public functions return."""

@@ -63,9 +63,17 @@ def _mix_image(image: np.ndarray, other: np.ndarray, drawn: Mixed) -> None:
         top, left, height, width = drawn.box
         part = slice(top, top + height), slice(left, left + width)
         image[part] = other[part]
-        return
+    elif image.dtype.kind == "f":
+        image *= drawn.share
+        image += other * image.dtype.type(1 - drawn.share)
+    else:
+        _blend(image, other, drawn.share)
+
+
+def _blend(image: np.ndarray, other: np.ndarray, share: float) -> None:
+    """Blend an image of whole numbers with another one, in place."""
     wide: Any = np.uint16 if image.dtype == np.uint8 else np.uint32
-    part = round(drawn.share * WHOLE)
+    part = round(share * WHOLE)
     rows = max(1, _PIECE // image[0].size)
     sums, rest = np.empty((2, rows, *image.shape[1:]), wide)
     for top in range(0, len(image), rows):
@@ -91,6 +99,17 @@ def one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
     hot = np.zeros((len(labels), classes), np.float32)
     hot[np.arange(len(labels)), labels] = 1
     return hot
+
+
+_PIXELS = {"uint8", "uint16", "float16", "bfloat16", "float32", "float64"}
+
+
+def check_images(images: Any) -> None:
+    """Raise UsageError unless an array or a tensor is a batch of images, by its dimensions and dtype."""
+    dtype = getattr(images.dtype, "name", None) or str(images.dtype).removeprefix("torch.")
+    if images.ndim not in (4, None) or dtype not in _PIXELS:  # None: of a graph's tensor of any dimensions
+        problem = f"got images {list(images.shape)} of {dtype}, expected 4 dimensions of uint8, uint16 or float"
+        raise UsageError("batch_transform", problem, "mix in a function of your own")
 
 
 def check_classes(labels: Any, classes: int | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shardfeed.errors import UsageError, shown
-from shardfeed.pipelines.augment.mixing.arithmetic import Mixed, mixed
+from shardfeed.pipelines.augment.mixing.arithmetic import Mixed, check_images, mixed
 from shardfeed.pipelines.windows import own_seed
 from shardfeed.schema import Schema
 
@@ -21,7 +21,7 @@ class Mixing(ABC):
     """A batch transform, called as `mixing(batch, seed)` with a batch of (images, labels); pickles.
 
     Images are NumPy arrays [b, height, width, channels], PyTorch's tensors [b, channels, height, width] on any device,
-    or TensorFlow's tensors; uint8 or uint16. Labels are int64 [b], which become float32 [b, classes], or float32
+    or TensorFlow's tensors; uint8, uint16 or float. Labels are int64 [b], which become float32 [b, classes], or float32
     already: sets of classes [b, classes], or any numbers. Arrays and tensors of the CPU are mixed in their own memory.
 
     `classes`: their number; None: that of the dataset's class names, which the loader knows. `p`: how often.
@@ -48,13 +48,16 @@ class Mixing(ABC):
         return chance.betavariate(self.alpha, self.alpha)
 
     def for_labels(self, schema: Schema, label: str | None) -> "Mixing":
-        """The same with the number of classes of a label. Raises UsageError if that is needed and unknown."""
+        """The same with the number of classes of a label. Raises UsageError if that is unknown, or given as too few."""
         if label is None:
             raise UsageError("batch_transform", "got no label to mix, as label=None", "leave label out")
         key = schema.key(label) or label
+        names = schema.class_names.get(key, ())
+        if self.classes is not None and self.classes < len(names):
+            problem = f"got {self.classes}, and {key} has {len(names)} class names"
+            raise UsageError("classes", problem, "leave it out")
         if self.classes is not None or schema.features[key].dtype == "float32":
             return self
-        names = schema.class_names.get(key, ())
         if not names:
             problem = f"{key} has no class names, so that the number of classes is unknown"
             raise UsageError("classes", problem, "give it, for example mixup(classes=1000)")
@@ -66,6 +69,7 @@ class Mixing(ABC):
 
     def __call__(self, batch: Any, seed: Any) -> Any:
         images, labels = _pair(batch)
+        check_images(images)
         return mixed(images, labels, seed, self.draw, self.classes)
 
 
@@ -95,7 +99,7 @@ class OneMixing(Mixing):
 
 def _pair(batch: Any) -> tuple[Any, Any]:
     """The images and labels of a batch. Raises UsageError for another batch."""
-    if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "shape")):
+    if not (isinstance(batch, tuple | list) and len(batch) == 2 and all(hasattr(part, "dtype") for part in batch)):
         got = f"a dict with {', '.join(map(repr, batch))}" if isinstance(batch, dict) else shown(batch)
         remedy = "leave out features, targets, views and transforms of boxes; or mix in a batch transform of your own"
         raise UsageError("batch_transform", f"got {got}, expected a batch of (images, labels)", remedy)

@@ -9,9 +9,8 @@ from shardfeed.declared import Fraction, Range, checked
 from shardfeed.pipelines.augment import colors
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
 from shardfeed.pipelines.augment.edits import Edit, Edits, composed
-from shardfeed.pipelines.augment.ranges import Span, around, within
+from shardfeed.pipelines.augment.ranges import Factor, Span, around, within
 
-Factor = Annotated[float, Range(0)]
 Strength = Factor | tuple[Factor, Factor]
 Turn = Annotated[float, Range(-0.5, 0.5)]
 _CHANGES = (colors.brightness, colors.contrast, colors.saturation, colors.hue)
@@ -32,8 +31,8 @@ def color_jitter(
     in NVIDIA's DALI; torchvision turns it in HSV. docs/augmentations.md shows by how much that differs.
 
     Args:
-        brightness, contrast, saturation: a number x for factors of max(0, 1 - x) to 1 + x, or (least, most), 0 or
-            more. 0 changes nothing.
+        brightness, contrast, saturation: a number x for factors of max(0, 1 - x) to 1 + x, or (least, most), 0 to
+            100. 0 changes nothing.
         hue: a number x for -x to x, or (least, most), as shares of the circle, -0.5 to 0.5. 0 changes nothing.
         p: how often an image is changed, 0 to 1.
 

@@ -10,9 +10,8 @@ from shardfeed.declared import Fraction, Range, checked
 from shardfeed.pipelines.augment import colors
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
 from shardfeed.pipelines.augment.edits import Edit, Edits, composed, linear
-from shardfeed.pipelines.augment.ranges import Span, ordered, within
+from shardfeed.pipelines.augment.ranges import Factor, Span, ordered, within
 
-Factor = Annotated[float, Range(0)]
 Turn = Annotated[float, Range(-0.5, 0.5)]
 _ORDERS = np.eye(3)[list(permutations(range(3)))]  # the six orders of three channels, as matrices
 
@@ -32,7 +31,7 @@ def photometric_distort(
     MultiBox Detector".
 
     Args:
-        brightness, contrast, saturation: (least, most) of a factor, 0 or more; 1 changes nothing.
+        brightness, contrast, saturation: (least, most) of a factor, 0 to 100; 1 changes nothing.
         hue: (least, most), as shares of the circle, -0.5 to 0.5.
         p: how often each of the four changes, and how often channels are exchanged, 0 to 1.
 

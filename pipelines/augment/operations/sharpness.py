@@ -1,15 +1,15 @@
 """Sharper or smoother images."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from shardfeed.declared import Fraction, Range, checked
+from shardfeed.declared import Fraction, checked
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws
 from shardfeed.pipelines.augment.edits import Edit, Edits
+from shardfeed.pipelines.augment.ranges import Factor
 
 
 @checked
-def sharpness(sharpness_factor: Annotated[float, Range(0, 100)], p: Fraction = 0.5) -> "Sharpness":
+def sharpness(sharpness_factor: Factor, p: Fraction = 0.5) -> "Sharpness":
     """Blend an image with itself smoothed by 3x3 pixels: torchvision's RandomAdjustSharpness.
 
     Pixels at the border stay, and images with a side of less than 3. Values are rounded; torchvision drops the

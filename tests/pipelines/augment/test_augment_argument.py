@@ -1,7 +1,7 @@
 """`augment=` of each loader and crop: the same pixels everywhere, targets that follow, and refusals by name."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from datasets import scenes
 import shardfeed
 from shardfeed.converters import convert
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import Global, array_batches, crop, keras_batches, make_batches, train_batches
+from shardfeed.pipelines import Global, Ranks, array_batches, crop, keras_batches, make_batches, train_batches
 from shardfeed.pipelines import detection as graph_detection
 from shardfeed.pipelines import random_resized_crop as graph_crop
 from shardfeed.pipelines import segmentation as graph_segmentation
@@ -78,7 +78,7 @@ def assert_same(batches: list[np.ndarray], expected: list[np.ndarray]) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(batches, expected, strict=True))
 
 
-@pytest.mark.promise(53)
+@pytest.mark.promise(78)
 def test_the_same_pixels_in_each_framework_with_any_number_of_threads(train: Split) -> None:
     expected = arrays(train, image_size=SIZE, augment=AUGMENT)
     plain = arrays(train, image_size=SIZE)
@@ -89,6 +89,40 @@ def test_the_same_pixels_in_each_framework_with_any_number_of_threads(train: Spl
         assert_same(tensors(train, image_transform=aliased, augment=AUGMENT, workers=threads), expected)
         assert_same(of_tensorflow(train, image_size=SIZE, augment=AUGMENT, workers=threads), expected)
     assert_same(tensors(train, image_transform=aliased, augment=AUGMENT, workers=0), expected)
+
+
+def sorted_images(batches: Iterable[np.ndarray]) -> list[bytes]:
+    """The images of some batches of one step, in an order of their own."""
+    return sorted(image.tobytes() for batch in batches for image in batch)
+
+
+@pytest.mark.promise(78)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_the_same_pixels_on_any_number_of_ranks(train: Split, ranks: int) -> None:
+    aliased = random_resized_crop(SIZE, antialias=False, augment=AUGMENT)
+    expected = arrays(train, image_size=SIZE, augment=AUGMENT)
+    each = [Ranks(rank, ranks) for rank in range(ranks)]
+    shares = [arrays(train, image_size=SIZE, augment=AUGMENT, ranks=rank) for rank in each]
+    of_torch = [tensors(train, image_transform=aliased, ranks=rank) for rank in each]
+    for step, whole in enumerate(expected):
+        assert sorted_images([share[step] for share in shares]) == sorted_images([whole])
+        assert sorted_images([share[step] for share in of_torch]) == sorted_images([whole])
+
+
+@pytest.mark.promise(78)
+def test_a_resumed_run_draws_the_same_and_another_list_goes_on(train: Split) -> None:
+    given: Any = OPTIONS | {"image_size": SIZE}
+    expected = arrays(train, image_size=SIZE, augment=AUGMENT)
+    stopped = array_batches(train, **given, augment=AUGMENT)
+    for _, _step in zip(stopped, range(2), strict=False):
+        position = stopped.position
+    for augment in (AUGMENT, [*AUGMENT, vertical_flip()], []):
+        resumed = array_batches(train, **given, augment=augment)
+        resumed.seek(position)
+        rest = [images.copy() for images, _ in resumed]
+        assert len(rest) == len(expected) - position.step
+        if augment == AUGMENT:
+            assert_same(rest, expected[position.step :])
 
 
 def test_it_is_the_same_given_to_the_crop(train: Split) -> None:

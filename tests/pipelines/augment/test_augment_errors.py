@@ -1,5 +1,6 @@
 """Augmentations refuse arguments by their names, and images that they are not defined for."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -48,6 +49,9 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: affine(5, p=2), "p: got 2, expected a number from 0 to 1"),
     (lambda: auto_augment("mnist"), "policy: got 'mnist', expected 'imagenet' or 'cifar10' or 'svhn'"),  # type: ignore[arg-type]
     (lambda: color_jitter(brightness=-0.1), "brightness: got -0.1, expected"),
+    (lambda: color_jitter(brightness=math.inf), "brightness: got inf, expected a number from 0 to 100"),
+    (lambda: color_jitter(saturation=(0.5, math.inf)), "saturation: got (0.5, inf), expected"),
+    (lambda: photometric_distort(contrast=(0.5, math.inf)), "contrast: got (0.5, inf), expected 2 numbers from 0 to"),
     (lambda: color_jitter(contrast=(1.2, 0.8)), "contrast: got (1.2, 0.8), expected (least, most); swap the two"),
     (lambda: color_jitter(hue=-0.1), "hue: got -0.1, expected 0 or more; give (least, most) for a range"),
     (lambda: color_jitter(hue=0.6), "hue: got 0.6, expected a number from -0.5 to 0.5"),

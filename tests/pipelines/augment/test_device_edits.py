@@ -49,6 +49,7 @@ def given(**more: Any) -> dict[str, Any]:
     return {"batch_size": 12, "seed": 5, **more}
 
 
+@pytest.mark.promise(78)
 def test_on_the_device_as_on_the_host(flowers: Dataset) -> None:
     """The list of the loader and that of to_device draw as one list would."""
     from shardfeed.pipelines.torch import to_device, torch_loader

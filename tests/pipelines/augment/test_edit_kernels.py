@@ -141,6 +141,7 @@ CROPS = {
 }
 
 
+@pytest.mark.promise(78)
 @pytest.mark.parametrize("name", CROPS)
 def test_batches_are_the_same_with_and_without_the_module_and_with_any_threads(name: str) -> None:
     pytest.importorskip("cv2")

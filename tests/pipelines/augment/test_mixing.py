@@ -1,6 +1,8 @@
 """MixUp and CutMix: the same batches in every framework, soft labels, draws of the batch's own seed."""
 
+import logging
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import array_batches
+from shardfeed.pipelines import array_batches, crop
 from shardfeed.pipelines.augment import cutmix, mixup, one_of
 from shardfeed.readers import Dataset
 
@@ -26,6 +28,7 @@ def options(mixing: Any) -> dict[str, Any]:
     return {"batch_size": BATCH, "image_size": 32, "seed": 5, "order": "global", "batch_transform": mixing}
 
 
+@pytest.mark.promise(78)
 @pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
 def test_the_same_batches_in_each_framework(flowers: Dataset, mixing: Any) -> None:
     torch, tf = pytest.importorskip("torch"), pytest.importorskip("tensorflow")
@@ -51,6 +54,7 @@ def test_the_same_batches_in_each_framework(flowers: Dataset, mixing: Any) -> No
     assert tf.float32 == graph[0][1].dtype
 
 
+@pytest.mark.promise(78)
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_a_run_that_goes_on_mixes_the_same(flowers: Dataset, workers: int) -> None:
     pytest.importorskip("torch")
@@ -121,7 +125,7 @@ def test_an_error_of_a_users_function_names_the_batch(flowers: Dataset) -> None:
 
 def test_what_cannot_be_mixed(flowers: Dataset) -> None:
     with pytest.raises(UsageError, match="expected a batch of \\(images, labels\\)"):
-        next(iter(array_batches(flowers["train"], **options(mixup()), features=["image/filename"])))
+        mixup()({"images": np.zeros((2, 4, 4, 3), np.uint8)}, 0)
     with pytest.raises(UsageError, match="classes"):
         mixup()((np.zeros((2, 4, 4, 3), np.uint8), np.array([0, 1])), 0)
     with pytest.raises(UsageError, match="got the label 7, expected 0 to 1"):
@@ -130,6 +134,146 @@ def test_what_cannot_be_mixed(flowers: Dataset) -> None:
         mixup(alpha=0)
     with pytest.raises(UsageError, match="batch_transform"):
         array_batches(flowers["train"], **options(lambda batch: batch))
+
+
+def doors() -> dict[str, Any]:
+    """The ways to batches, as functions of their samples and options."""
+    import tensorflow as tf
+
+    from shardfeed.pipelines import distribute, train_batches
+    from shardfeed.pipelines.torch import to_device, torch_loader
+
+    def on_device(split: Any, batch_transform: Any, **given: Any) -> Any:
+        return to_device(torch_loader(split, **given), "cpu", batch_transform=batch_transform)
+
+    return {
+        "array_batches": array_batches,
+        "torch_loader": torch_loader,
+        "to_device": on_device,
+        "train_batches": train_batches,
+        "distribute": partial(distribute, tf.distribute.get_strategy()),
+    }
+
+
+DOORS = ["array_batches", "torch_loader", "to_device", "train_batches", "distribute"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_cannot_be_mixed_is_refused_when_the_loader_is_made(flowers: Dataset, door: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("tensorflow")
+    make, split, given = doors()[door], flowers["train"], options(one_of([mixup(), cutmix()]))
+    with pytest.raises(UsageError, match="batch_transform: got no label to mix, as label=None; leave label out"):
+        make(split, **given, label=None)
+    with pytest.raises(UsageError, match=r"batch_transform: got .* and views, and it mixes .*; leave views out"):
+        make(split, **given | {"image_size": None}, views=[crop(32), crop(32)])
+    with pytest.raises(UsageError, match="classes: got 2, and image/class/label has 3 class names; leave it out"):
+        make(split, **given | {"batch_transform": mixup(classes=2)})
+
+
+@pytest.mark.parametrize("given", [{"features": ["image/filename"]}, {"features": [], "label": None}])
+def test_dicts_are_not_mixed(flowers: Dataset, given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"batch_transform: got .* and features, and it mixes .*; leave features out"):
+        array_batches(flowers["train"], **options(mixup()), **given)
+
+
+def test_a_label_above_the_classes_is_refused_in_a_graph(flowers: Dataset) -> None:
+    tf = pytest.importorskip("tensorflow")
+    from shardfeed.pipelines import make_batches
+
+    def gray(features: Any, seed: Any) -> Any:
+        return tf.zeros([4, 4, 3], tf.uint8), features["image/class/label"]
+
+    given: Any = {"batch_size": BATCH, "seed": 5}
+    batches = make_batches(flowers["train"], gray, **given, batch_transform=mixup(classes=2))
+    with pytest.raises(tf.errors.OpError, match="got the label 2, expected 0 to 1; give the number of all classes"):
+        list(batches)
+
+
+@pytest.mark.parametrize("mixing", [mixup(classes=3), cutmix(classes=3)], ids=["mixup", "cutmix"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_images_that_are_floats_already(mixing: Any, dtype: str) -> None:
+    torch, tf = pytest.importorskip("torch"), pytest.importorskip("tensorflow")
+    import shardfeed.pipelines.tensorflow.mixing
+    import shardfeed.pipelines.torch.mixing  # noqa: F401
+
+    images = np.random.default_rng(3).normal(size=(5, 8, 6, 3)).astype(dtype)
+    labels = np.arange(5) % 3
+    seed = 11
+    drawn = mixing.draw(seed, 8, 6)
+    others = np.roll(images, 1, 0)
+    expected = drawn.share * images.astype(np.float64) + (1 - drawn.share) * others
+    if drawn.box is not None:
+        top, left, height, width = drawn.box
+        expected = images.copy()
+        part = np.s_[:, top : top + height, left : left + width]
+        expected[part] = others[part]
+    arrays, _ = mixing((images.copy(), labels), seed)
+    tensors, _ = mixing((torch.from_numpy(images.copy()).permute(0, 3, 1, 2), torch.from_numpy(labels)), seed)
+    near: Any = {"atol": 1e-6 if dtype == "float32" else 5e-3}
+    np.testing.assert_allclose(arrays, expected, **near)
+    np.testing.assert_allclose(tensors.permute(0, 2, 3, 1), expected, **near)
+    graph, _ = mixing((tf.constant(images), tf.constant(labels)), tf.constant([0, seed], tf.int64))
+    assert graph.dtype.name == dtype
+    assert images.min() < 0 < float(tf.reduce_max(tf.abs(graph - tf.round(graph))))  # no whole numbers
+
+
+@pytest.mark.parametrize("images", [np.zeros((4, 3), np.uint8), np.zeros((4, 8, 8, 3), np.int32)])
+def test_other_arrays_are_no_images(images: np.ndarray) -> None:
+    with pytest.raises(UsageError, match=r"batch_transform: got images \[4, .* of u?int\d+, expected 4 dimensions"):
+        mixup(classes=3)((images, np.zeros(4, np.int64)), 0)
+
+
+def test_the_memory_of_a_users_own_batches_stays_as_it_is() -> None:
+    torch = pytest.importorskip("torch")
+    from shardfeed.pipelines.torch import to_device
+
+    tensor = torch.arange(4 * 3 * 8 * 8).reshape(4, 3, 8, 8).to(torch.uint8)
+    before, labels = tensor.numpy().copy(), torch.arange(4)
+    for images in (tensor, tensor.numpy()):
+        (mixed, _), *_ = to_device([(images, labels)], "cpu", batch_transform=mixup(classes=4))
+        assert (mixed.numpy() != before).any()
+        np.testing.assert_array_equal(tensor.numpy(), before)
+
+
+def nothing(batch: Any, seed: Any) -> None:
+    """Change a batch in place, and forget to return it."""
+
+
+def ended(batch: Any, seed: Any) -> Any:
+    """Raise StopIteration, as a forgotten default of `next` does; an iteration would take it for its end."""
+    return next(iter([]))
+
+
+@pytest.mark.parametrize("door", DOORS[:3])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_function_that_returns_nothing_is_named(flowers: Dataset, door: str, workers: int) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("tensorflow")
+    make = doors()[door]
+    with pytest.raises(UsageError, match="batch_transform: nothing returned None, expected a batch; return the batch"):
+        list(make(flowers["train"], **options(nothing), workers=workers))
+    with pytest.raises(RuntimeError, match="the batch_transform raised StopIteration at the batch of step 0"):
+        list(make(flowers["train"], **options(ended), workers=workers))
+
+
+def test_a_function_of_a_graph_that_returns_nothing_is_named(flowers: Dataset) -> None:
+    pytest.importorskip("tensorflow")
+    with pytest.raises(Exception, match="batch_transform: nothing returned None, expected a batch; return the batch"):
+        doors()["train_batches"](flowers["train"], **options(nothing))
+
+
+def test_a_mixing_in_a_graph_warns_of_nothing(flowers: Dataset) -> None:
+    tf = pytest.importorskip("tensorflow")
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    tf.get_logger().addHandler(handler)
+    try:
+        next(iter(doors()["train_batches"](flowers["train"], **options(one_of([mixup(), cutmix()])))))
+    finally:
+        tf.get_logger().removeHandler(handler)
+    assert not said
 
 
 @pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
