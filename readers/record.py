@@ -87,7 +87,7 @@ def _item_text(value: Any) -> str:
 
 
 def _list_text(first: str, size: int) -> str:
-    """What follows the kind of an array or a list: the first values."""
+    """The first values, as they follow the kind of an array or a list."""
     more = ", ..." if size > _ITEMS else ""
     return f": {first}{more}" if size else ""
 

@@ -1,4 +1,4 @@
-"""What a fragment of HTML shows."""
+"""A fragment of HTML, and what it shows."""
 
 from html.parser import HTMLParser
 
