@@ -141,12 +141,7 @@ class DictReader:
 
     def _whole_image(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Classes, captions, numbers and texts of the image."""
-        if "label" in given:
-            read.classes["label"] = _classes(read, "label", [given["label"]])
-        if "tags" in given:
-            tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", given))
-            if len({unicodedata.normalize("NFC", tag) for tag in tags}) < len(tags):
-                raise read.error(f"tags: got {some(tags)}, expected each class once")
+        _classes_of_image(read, given)
         captions = [*_texts(read, "caption", given), *_texts(read, "captions", given)]
         if "caption" in given or "captions" in given:
             read.captions = captions
@@ -157,53 +152,89 @@ class DictReader:
             texts = _texts(read, name, given)
             read.extra[name] = texts if isinstance(given[name], list | tuple) else texts[0]
         for name in self.numbers:
-            value = given[name].tolist() if isinstance(given[name], np.ndarray | np.generic) else given[name]
-            values = list(value) if isinstance(value, list | tuple) else [value]
-            for one in values:
-                if isinstance(one, bool) or not isinstance(one, int | float):
-                    got = type(one).__name__
-                    raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
-            read.extra[name] = values if isinstance(value, list | tuple) else value
+            read.extra[name] = _numbers(read, name, given[name])
 
     def _of_objects(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Read the boxes, and the values of each box."""
         if "boxes" not in given:
-            stray = [name for name in _OBJECTS if name in given and name != "size"]
-            if stray:
-                remedy = "give 'boxes', or 'tags' for classes of the whole image"
-                raise read.error(f"got {stray[0]!r} without 'boxes'", remedy)
+            _refuse_values_without_boxes(read, given)
             return
         read.boxes = _array(read, "boxes", given["boxes"], 4, "[left, top, right, bottom]")
-        count = len(read.boxes)
         if "labels" in given:
             read.classes["labels"] = _classes(read, "labels", _listed(read, "labels", given))
-        if "keypoints" in given:
-            if self.keypoints is None:
-                raise read.error("got 'keypoints', without their names", "give keypoints=Keypoints(names)")
-            points = np.asarray(_listed(read, "keypoints", given), dtype=object)
-            flat = given["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
-            each = 3 * len(self.keypoints.names)
-            expected = f"x, y and visibility for {number(len(self.keypoints.names), 'name')}"
-            read.of_objects["keypoints"] = _array(read, "keypoints", flat, each, expected).tolist()
-        if "iscrowd" in given:
-            crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", given)]
-            if not set(crowds) <= {0, 1}:
-                raise read.error(f"iscrowd: got {some(map(str, crowds))}, expected 0 or 1 for each box")
-            read.of_objects["iscrowd"] = crowds
-        if "area" in given:
-            areas = [[area] for area in _listed(read, "area", given)]
-            read.of_objects["area"] = _array(read, "area", areas, 1, "a number")[:, 0].tolist()
-        if "segmentation" in given:
-            read.of_objects["segmentation"] = [_plain(outline) for outline in _listed(read, "segmentation", given)]
-        for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
-            if len(values) != count:
-                problem = f"got {len(values)} of {name!r} for {number(count, 'box', 'boxes')}"
-                raise read.error(problem, "give one for each box")
+        values_of = {"keypoints": self._points, "iscrowd": _crowds, "area": _areas, "segmentation": _outlines}
+        for name, read_values in values_of.items():
+            if name in given:
+                read.of_objects[name] = read_values(read, given)
+        _check_one_for_each_box(read, len(read.boxes))
         if given.get("size") is not None:
-            sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", given)]
-            if len(sides) != 2 or not all(sides):
-                raise read.error(f"size: got {given['size']!r}, expected (width, height) in pixels")
-            read.size = int(sides[0] or 0), int(sides[1] or 0)
+            read.size = _size(read, given)
+
+    def _points(self, read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+        if self.keypoints is None:
+            raise read.error("got 'keypoints', without their names", "give keypoints=Keypoints(names)")
+        points = np.asarray(_listed(read, "keypoints", given), dtype=object)
+        flat = given["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
+        each = 3 * len(self.keypoints.names)
+        expected = f"x, y and visibility for {number(len(self.keypoints.names), 'name')}"
+        return _array(read, "keypoints", flat, each, expected).tolist()
+
+
+def _classes_of_image(read: ReadDict, given: Mapping[str, Any]) -> None:
+    if "label" in given:
+        read.classes["label"] = _classes(read, "label", [given["label"]])
+    if "tags" in given:
+        tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", given))
+        if len({unicodedata.normalize("NFC", tag) for tag in tags}) < len(tags):
+            raise read.error(f"tags: got {some(tags)}, expected each class once")
+
+
+def _numbers(read: ReadDict, name: str, given: Any) -> Any:
+    """A number, or a list of them."""
+    value = given.tolist() if isinstance(given, np.ndarray | np.generic) else given
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, int | float):
+            got = type(one).__name__
+            raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
+    return values if isinstance(value, list | tuple) else value
+
+
+def _refuse_values_without_boxes(read: ReadDict, given: Mapping[str, Any]) -> None:
+    stray = [name for name in _OBJECTS if name in given and name != "size"]
+    if stray:
+        remedy = "give 'boxes', or 'tags' for classes of the whole image"
+        raise read.error(f"got {stray[0]!r} without 'boxes'", remedy)
+
+
+def _crowds(read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+    crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", given)]
+    if not set(crowds) <= {0, 1}:
+        raise read.error(f"iscrowd: got {some(map(str, crowds))}, expected 0 or 1 for each box")
+    return crowds
+
+
+def _areas(read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+    areas = [[area] for area in _listed(read, "area", given)]
+    return _array(read, "area", areas, 1, "a number")[:, 0].tolist()
+
+
+def _outlines(read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+    return [_plain(outline) for outline in _listed(read, "segmentation", given)]
+
+
+def _check_one_for_each_box(read: ReadDict, count: int) -> None:
+    for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
+        if len(values) != count:
+            problem = f"got {len(values)} of {name!r} for {number(count, 'box', 'boxes')}"
+            raise read.error(problem, "give one for each box")
+
+
+def _size(read: ReadDict, given: Mapping[str, Any]) -> tuple[int, int]:
+    sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", given)]
+    if len(sides) != 2 or not all(sides):
+        raise read.error(f"size: got {given['size']!r}, expected (width, height) in pixels")
+    return int(sides[0] or 0), int(sides[1] or 0)
 
 
 def _key(place: str, key: Any) -> bytes | None:
