@@ -394,6 +394,29 @@ def from_dicts(
         convert(source, "out")
     """
     reader = DictReader(numbers, texts, root, keypoints)
+    read = _read_in_order(reader, dicts)
+    unit: Unit | None = None if fractions is None else "fractions" if fractions else "pixels"
+    rows = Rows("dicts", AnnotationOptions(unit=unit, boxes_on=boxes_on))
+    there = [one for one in read if not isinstance(one.image, Skipped)]
+    names = _given_names(class_names, read)
+    rows.class_names = {what: names[name] for name, what in _CLASSES.items() if name in names}
+    _add_classes(rows, names, read, there)
+    _add_values(rows, reader, read, there)
+    if any(one.boxes is not None for one in read):
+        rows.objects = _objects(read, rows, keypoints)
+        if "labels" in names:
+            rows.of_objects = KnownClasses(place="dicts", refuse=partial(_refuse, read, "labels"))
+        rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
+    else:
+        _refuse_options_of_boxes({"fractions": fractions, "boxes_on": boxes_on, "keypoints": keypoints})
+    rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
+    if any(one.split is not None for one in there):
+        rows.splits = Splits.of([one.split for one in there])
+    return _source(rows, read, there)
+
+
+def _read_in_order(reader: DictReader, dicts: Iterable[Mapping[str, Any]]) -> list[ReadDict]:
+    """All dicts, by key. Raises UsageError unless each has a key of its own, and they go together."""
     read = [reader.read(i, entry) for i, entry in enumerate(dicts)]
     if not read:
         raise UsageError("dicts", "the list is empty", "give a dict for each image")
@@ -402,54 +425,55 @@ def from_dicts(
         if one.key == other.key:
             raise other.error(f"has the key {escape(one.key)!r} of dicts[{one.index}]", "keys must be unique")
     _check_alike(read)
-    unit: Unit | None = None if fractions is None else "fractions" if fractions else "pixels"
-    rows = Rows("dicts", AnnotationOptions(unit=unit, boxes_on=boxes_on))
-    there = [image for image, one in enumerate(read) if not isinstance(one.image, Skipped)]
-    names = _given_names(class_names, read)
-    rows.class_names = {what: names[name] for name, what in _CLASSES.items() if name in names}
+    return read
+
+
+def _add_classes(rows: Rows, names: Mapping[str, Any], read: list[ReadDict], there: list[ReadDict]) -> None:
+    """The classes of the images that are `there`, by the keys that a dict has."""
     for name in ("label", "tags"):
         if name in names:
             known = KnownClasses(place="dicts", refuse=partial(_refuse, read, name))
             rows.labels.append(labels := Labels("set" if name == "tags" else "one", known))
-            for image in there:
-                labels.add(read[image].classes.get(name, []))
+            for one in there:
+                labels.add(one.classes.get(name, []))
             for one in read:  # of a missing image, too: whether a file is there changes no label of others
                 labels.expect(one.classes.get(name, []))
+
+
+def _add_values(rows: Rows, reader: DictReader, read: list[ReadDict], there: list[ReadDict]) -> None:
+    """Captions, texts and numbers of the images that are `there`."""
     if any(one.captions is not None for one in read):
         rows.values.append(Values(CAPTION, lists=True))
-        for image in there:
-            rows.values[-1].add(read[image].captions or [])
+        for one in there:
+            rows.values[-1].add(one.captions or [])
     for name in (*reader.texts, *reader.numbers):
         rows.values.append(Values(feature_key(name)))
-        for image in there:
+        for one in there:
             try:
-                rows.values[-1].add(read[image].extra[name])
+                rows.values[-1].add(one.extra[name])
             except UnlikeError as error:
-                raise read[image].error(f"{escape(name)}: {error}") from None
-    if any(one.boxes is not None for one in read):
-        rows.objects = _objects(read, rows, keypoints)
-        if "labels" in names:
-            rows.of_objects = KnownClasses(place="dicts", refuse=partial(_refuse, read, "labels"))
-        rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
-    else:
-        for name, value in {"fractions": fractions, "boxes_on": boxes_on, "keypoints": keypoints}.items():
-            if value is not None:
-                raise UsageError(name, "is for boxes, and no dict has any", "leave it out")
-    rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
-    if any(read[image].split is not None for image in there):
-        rows.splits = Splits.of([read[image].split for image in there])
+                raise one.error(f"{escape(name)}: {error}") from None
+
+
+def _refuse_options_of_boxes(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(name, "is for boxes, and no dict has any", "leave it out")
+
+
+def _source(rows: Rows, read: list[ReadDict], there: list[ReadDict]) -> ColumnarSource:
     places = np.full(len(read), -1, np.int64)
-    places[there] = np.arange(len(there))
+    places[[not isinstance(one.image, Skipped) for one in read]] = np.arange(len(there))
 
     def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
         named = f"its image {name_text(read[image].key)} was left out" if code is AnnotationCode.IMAGE else ""
         rows.ledger.leave_out(read[image].key, code, f"{reason.partition(': ')[0]}: {named}" if named else reason)
 
     return rows.source(
-        ByteStrings(read[image].key for image in there),
-        [cast(Image, read[image].image) for image in there],
+        ByteStrings(one.key for one in there),
+        [cast(Image, one.image) for one in there],
         places=places,
-        ids=np.array([-1 if (own := read[image].number) is None else own for image in there], np.int64),
+        ids=np.array([-1 if one.number is None else one.number for one in there], np.int64),
         leave_out=leave_out,
     )
 
