@@ -409,9 +409,6 @@ def from_dicts(
         rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
     else:
         _refuse_options_of_boxes({"fractions": fractions, "boxes_on": boxes_on, "keypoints": keypoints})
-    rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
-    if any(one.split is not None for one in there):
-        rows.splits = Splits.of([one.split for one in there])
     return _source(rows, read, there)
 
 
@@ -462,6 +459,9 @@ def _refuse_options_of_boxes(given: Mapping[str, Any]) -> None:
 
 
 def _source(rows: Rows, read: list[ReadDict], there: list[ReadDict]) -> ColumnarSource:
+    rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
+    if any(one.split is not None for one in there):
+        rows.splits = Splits.of([one.split for one in there])
     places = np.full(len(read), -1, np.int64)
     places[[not isinstance(one.image, Skipped) for one in read]] = np.arange(len(there))
 
