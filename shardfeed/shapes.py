@@ -141,15 +141,15 @@ class StorableText(ArgumentShape):
 
 
 class ArrayOf(ArgumentShape):
-    """A NumPy array of a dtype, such as `np.integer`, of one dimension or more."""
+    """A NumPy array of a dtype, such as `np.integer`, and of one dimension."""
 
-    words = "ndarray"
+    words = "ndarray of one dimension"
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
     def admits(self, value: Any) -> bool:
-        return isinstance(value, np.ndarray) and value.ndim > 0 and np.issubdtype(value.dtype, self.dtype)
+        return isinstance(value, np.ndarray) and value.ndim == 1 and np.issubdtype(value.dtype, self.dtype)
 
 
 class FunctionShape(ArgumentShape):

@@ -25,7 +25,7 @@ from shardfeed import converters, declared, shapes
 from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source, remove
 from shardfeed.declared import Count, check, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines import Global
+from shardfeed.pipelines import Global, mix
 from shardfeed.pipelines.torch import to_device
 from shardfeed.readers import Dataset
 
@@ -274,9 +274,20 @@ def test_integers_that_no_message_can_show(flowers: Dataset) -> None:
 
 
 @pytest.mark.promise(73)
-def test_an_array_without_dimensions_is_no_list_of_indices(flowers: Dataset) -> None:
-    with pytest.raises(UsageError, match=r"^indices: got array\(3\), expected ndarray"):
-        flowers["train"].places(np.array(3))
+@pytest.mark.parametrize("indices", [np.array(3), np.zeros((2, 2), int), "a", [[0]], np.array([0.5])], ids=repr)
+@pytest.mark.parametrize("method", ["places", "payloads"])
+def test_what_is_no_list_of_indices(flowers: Dataset, method: str, indices: Any) -> None:
+    train = flowers["train"]
+    for samples in (train, train[3:], mix([(train, 1)])):
+        with pytest.raises(UsageError, match=r"^indices: got .*, expected ndarray of one dimension"):
+            getattr(samples, method)(indices)
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize("index", ["a", 0.5, None, -1, 10**5000], ids=lambda index: type(index).__name__)
+def test_a_mix_has_no_sample_at(flowers: Dataset, index: Any) -> None:
+    with pytest.raises(UsageError, match=r"^index: got .*, expected an integer"):
+        mix([(flowers["train"], 1)]).where(index)
 
 
 def test_what_is_read_once_is_checked_as_it_is_read(flowers: Dataset, tmp_path: Path) -> None:
