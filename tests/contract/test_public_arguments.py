@@ -323,7 +323,7 @@ def test_an_alias_is_checked_as_the_type_that_it_stands_for() -> None:
     alias: Any = TypeAliasType("alias", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
     check("name", np.arange(3), alias[np.integer])
     for wrong in ("text", np.zeros(3)):
-        with pytest.raises(UsageError, match=r"^name: got .*, expected ndarray$"):
+        with pytest.raises(UsageError, match=r"^name: got .*, expected ndarray of one dimension$"):
             check("name", wrong, alias[np.integer])
 
 
