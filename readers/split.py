@@ -295,8 +295,6 @@ class Split(Sequence[Record]):
     @checked
     def payloads(self, indices: NDArray[np.integer]) -> list[bytes]:
         """Return the serialized Examples at `indices`, int64 [k], in order. Raises IndexError, RecordError."""
-        if indices.ndim != 1:
-            raise UsageError("indices", f"got {shown(indices)}", "give an array of one dimension, [k]")
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
         return self.shards.payloads(self.places(indices))
