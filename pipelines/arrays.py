@@ -513,7 +513,7 @@ def _parts(
     samples: S, crop: Crop, label: str | None, features: Sequence[str] | None, targets: Collection[TargetName]
 ) -> tuple[S, _Parts]:
     """Return the samples, without those that have no label if labels are wanted, and the parts of a batch."""
-    if features is not None or targets:
+    if features is not None or len(targets):
         if label not in (LABEL, None):
             remedy = f"add {label!r} to features, or leave features and targets out"
             raise UsageError("label", "is for batches of (images, labels), and these are dicts", remedy)

@@ -96,7 +96,7 @@ class Parser:
 
     def __call__(self, payload: bytes) -> Record:
         """Return the record. Raises IntegrityError if it does not match the schema."""
-        record = checked_record(decode(payload, self._schema.features), self._schema)
+        record = checked_record(decode(payload, self._schema.features), self._schema, {})
         return record | {alias: record[key] for alias, key in self._aliases.items()}
 
 

@@ -12,6 +12,7 @@ import keras
 
 from shardfeed.declared import Natural, checked
 from shardfeed.errors import IntegrityError, UsageError
+from shardfeed.foreign import asked_by_constructor
 from shardfeed.pipelines.arrays import ArrayBatches, TrainingArrays
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 
@@ -75,10 +76,19 @@ class _KerasBatches(keras.utils.PyDataset):
         return len(self) - self._batches.step % len(self)
 
     @property
-    def workers(self) -> int:  # type: ignore[override]  # asked for as a fit begins; the threads are those of `batches`
+    def workers(self) -> int:  # type: ignore[override]  # the threads are those of `batches`
+        """Always 1. A fit begins when the constructor of Keras' adapter reads it; all other reads change nothing.
+
+        Keras says in no other way that a fit begins. `on_epoch_end` without `on_epoch_begin` before it means that one
+        begins, but only if the one before was not interrupted; and `predict` on TensorFlow and PyTorch does without it.
+        """
+        if asked_by_constructor("keras"):
+            self._expect_a_fit()
+        return 1
+
+    def _expect_a_fit(self) -> None:
         self.on_epoch_end()
         self._trial, self._short, self._asked, self._next = True, False, 0, -1
-        return 1
 
     def on_epoch_end(self) -> None:  # also called between the building of a model and the first epoch
         with self._lock:

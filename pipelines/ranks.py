@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from shardfeed.declared import Natural, Positive, checked
-from shardfeed.errors import UsageError, at_least, escape, shown
+from shardfeed.errors import UsageError, at_least, shown
+from shardfeed.text import typed_number
 
 
 @checked
@@ -84,9 +85,10 @@ def ranks_of_environment() -> Ranks:
 
 def _number(name: str, default: int) -> int:
     text = os.environ.get(name, "").strip()
-    if text and not text.isdecimal():
-        raise UsageError(name, f"got {escape(text)!r} in the environment, expected a number")
-    return int(text) if text else default
+    number = typed_number(text) if text else default
+    if number is None:
+        raise UsageError(name, f"got {shown(text)} in the environment, expected a number")
+    return number
 
 
 def even_cuts(samples: int, batch_size: int, rank: int, ranks: int) -> list[int]:

@@ -9,9 +9,10 @@ from hashlib import blake2b
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shardfeed.annotations import KEYPOINT_X, RASTER
-from shardfeed.declared import Step, checked
+from shardfeed.declared import Natural, Step, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.formats.example import decode
 from shardfeed.readers.split import Split
@@ -92,7 +93,9 @@ class Mixture:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def payloads(self, indices: np.ndarray) -> list[bytes]:
+    @checked
+    def payloads(self, indices: NDArray[np.integer]) -> list[bytes]:
+        """Return the serialized Examples at `indices`, int64 [k], in order. Raises IndexError, RecordError."""
         found = [b""] * len(indices)
         for number, chosen in self._by_part(indices):
             payloads = self.parts[number].payloads(indices[chosen] - self._starts[number])
@@ -100,11 +103,14 @@ class Mixture:
                 found[target] = payload
         return found
 
-    def where(self, index: int) -> str:
+    @checked
+    def where(self, index: Natural) -> str:
+        """Return the location of the sample at `index` as error messages show it. Raises IndexError."""
         ((number, _),) = self._by_part(np.array([index]))
         return self.parts[number].where(index - int(self._starts[number]))
 
-    def places(self, indices: np.ndarray) -> np.ndarray:
+    @checked
+    def places(self, indices: NDArray[np.integer]) -> np.ndarray:
         """Part number and place in that part's split, combined in one number, int64 [k]."""
         found = np.zeros(len(indices), np.int64)
         for number, chosen in self._by_part(indices):

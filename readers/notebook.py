@@ -1,4 +1,4 @@
-"""Display of datasets, splits and reports in notebooks: tables, and a few small pictures.
+"""Display of datasets, splits, samples and reports in notebooks: tables, and a few small pictures.
 
 This is the only module that writes HTML, as fragments. All text is escaped and shortened, and pictures are decoded and
 encoded again, so that no input reaches a browser unchanged.
@@ -7,7 +7,8 @@ encoded again, so that no input reaches a browser unchanged.
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import escape
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # of pictures: only formats whose decoder starts no other program
 _PICTURES = 8
 _SIDE = 96  # pixels of the longer side of a picture
+_SAMPLE_SIDE = 224  # of the picture of one sample
 _ROWS = 20  # of a table
 _CELL = 80  # characters of a text
 
@@ -64,17 +66,33 @@ def pictures_html(split: Any) -> str:
         index = number * len(split) // min(len(split), _PICTURES)
         try:
             record = split[index]
-            raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
-            picture, file = rgb_picture(record[image], raw, _SIDE), io.BytesIO()
-            picture.thumbnail((_SIDE, _SIDE))
-            picture.save(file, "JPEG")
+            picture = _picture_html(record, image, _SIDE)
             names, value = schema.class_names.get(label, ()), record.get(label)
             text = names[value] if isinstance(value, int) and 0 <= value < len(names) else f"[{index}]"
         except Exception:  # decoders raise any error for damaged bytes; a notebook shows the other pictures
             continue
-        data = base64.b64encode(file.getvalue()).decode()
-        cells.append(f'<td><img alt="" src="data:image/jpeg;base64,{data}">{_text(text, "p")}</td>')
+        cells.append(f"<td>{picture}{_text(text, 'p')}</td>")
     return f"<table><tr>{''.join(cells)}</tr></table>" if cells else ""
+
+
+def record_html(record: Mapping[str, Any], texts: Sequence[tuple[str, str]]) -> str:
+    """A sample: its picture, if a value is one, and beside it the texts of its values, by key."""
+    values = _table([["feature", "value"], *texts])
+    for key, value in record.items():
+        with suppress(Exception):  # of decoders, for values that are no image, or damaged
+            picture = _picture_html(record, key, _SAMPLE_SIDE) if isinstance(value, bytes) else ""
+            if picture:
+                return f"<table><tr><td>{picture}</td><td>{values}</td></tr></table>"
+    return values
+
+
+def _picture_html(record: Mapping[str, Any], key: str, side: int) -> str:
+    """The image of a record at `key`, of at most `side` pixels; may raise any error for damaged bytes."""
+    raw = (record[HEIGHT], record[WIDTH]) if record.get(FORMAT) == b"raw" else None
+    picture, file = rgb_picture(record[key], raw, side), io.BytesIO()
+    picture.thumbnail((side, side))
+    picture.save(file, "JPEG")
+    return f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}">'
 
 
 def rgb_picture(encoded: bytes, raw: tuple[int, int] | None, side: int) -> "Image":

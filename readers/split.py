@@ -20,6 +20,7 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
+from shardfeed.readers.record import new_record
 from shardfeed.readers.shards import Copy, ReadsAhead, Shards
 from shardfeed.readers.skip import SkipLike
 from shardfeed.schema import Schema
@@ -162,7 +163,7 @@ class Split(Sequence[Record]):
     def _parsed(self, payload: bytes, index: int) -> Record:
         """The sample at `index`, of its serialized Example."""
         try:
-            return checked_record(decode(payload), self.schema)
+            return checked_record(decode(payload), self.schema, new_record())
         except IntegrityError as error:  # the CRC is right but the content is not: name the record
             raise RecordError(self.where(index), error.problem, error.remedy) from None
 
@@ -294,8 +295,6 @@ class Split(Sequence[Record]):
     @checked
     def payloads(self, indices: NDArray[np.integer]) -> list[bytes]:
         """Return the serialized Examples at `indices`, int64 [k], in order. Raises IndexError, RecordError."""
-        if indices.ndim != 1:
-            raise UsageError("indices", f"got {shown(indices)}", "give an array of one dimension, [k]")
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"split {self.name!r} has {len(self)} samples, got the index {indices.max()}")
         return self.shards.payloads(self.places(indices))
@@ -303,7 +302,7 @@ class Split(Sequence[Record]):
     @checked
     def parse(self, payload: bytes) -> Record:
         """Parse a serialized Example as `split[i]` does. Raises IntegrityError if it does not match the schema."""
-        return checked_record(decode(payload), self.schema)
+        return checked_record(decode(payload), self.schema, {})
 
     def reading(self, how: Copy | ReadsAhead) -> "Split":
         """Return a view of the same samples that reads from a copy of their shards, or ahead."""
@@ -352,11 +351,13 @@ class Split(Sequence[Record]):
         return f"Split({self.name!r}{view}, {len(self)} samples, fingerprint {self.fingerprint[:8]})"
 
 
-def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema) -> Record:
-    """Convert the output of a format's `decode` to a record of `schema`. Raises IntegrityError if it does not match."""
+def checked_record(found: Mapping[str, tuple[str, Any]], schema: Schema, record: Record) -> Record:
+    """Put the output of a format's `decode` into an empty record, as `schema` says, and return the record.
+
+    Raises IntegrityError if it does not match.
+    """
     if problem := schema.mismatch(found):
         raise IntegrityError("record", problem, "it does not match the dataset's schema: convert again")
-    record: Record = {}
     for key, feature in schema.features.items():
         _, values = found.get(key, (feature.dtype, ()))
         if feature.scalar:

@@ -1,9 +1,9 @@
 """Checks of arguments by the types that a signature declares.
 
 `@checked` above a public function or dataclass compares the arguments of each call with the annotations: an option is
-declared once, where it is defined. `Annotated` adds what types cannot say: a `Range` of numbers, a remedy, or a
-function of the name and the value that checks in place of the type. `shapes.py` has the types, `typed.py` the options
-of the command line.
+declared once, where it is defined. `Annotated` adds what types cannot say: a `Range` of numbers, the `Longest` list, a
+remedy, or a function of the name and the value that checks in place of the type. `shapes.py` has the types, `typed.py`
+the options of the command line.
 """
 
 import operator
@@ -17,12 +17,23 @@ from typing import Annotated, Any, ParamSpec, TypeVar, Union, Unpack, get_args, 
 import numpy as np
 
 from shardfeed.errors import ShardfeedError, UsageError, shown
-from shardfeed.shapes import TIMES, ArgumentShape, ListOf, OneOf, Range, plain_number, shape_of, takes_anything
+from shardfeed.shapes import (
+    TIMES,
+    ArgumentShape,
+    ListOf,
+    Longest,
+    OneOf,
+    Range,
+    Storable,
+    plain_number,
+    shape_of,
+    takes_anything,
+)
 from shardfeed.typed import Option, Typed, assignments, named_once, typed
 
 __all__ = [
-    "Count", "Epoch", "Fraction", "Int64", "Natural", "Option", "Positive", "Range", "Seed", "Step", "Typed",
-    "assignments", "check", "checked", "declared_hints", "named_once", "taking", "typed",
+    "Count", "Epoch", "Fraction", "Int64", "Longest", "Natural", "Option", "Positive", "Range", "Seed", "Step", "Text",
+    "Typed", "assignments", "check", "checked", "declared_hints", "named_once", "taking", "typed",
 ]  # fmt: skip
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -38,6 +49,7 @@ Seed = Annotated[int, Range(0, 2**63 - 1)]
 Step = Annotated[int, Range(0, 2**63 - 1)]
 Epoch = Annotated[int, Range(0, 2**31 - 1)]  # times the steps of one, it is still a step
 Int64 = Annotated[int, Range(-(2**63), 2**63 - 1)]  # as records and arrays have them
+Text = Annotated[str, Storable()]  # for a file or an address
 
 _NO_COLUMNS = 13  # the kind of an entry in a code's table of lines that has a line only: see CPython's locations.md
 

@@ -5,6 +5,7 @@ Such code may raise anything, with any text. It is called inside a `try`, and wh
 
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -56,6 +57,16 @@ def words(error: BaseException) -> str:
     except Exception:  # it is foreign, too
         text = ""
     return f"{escape(type(error).__name__)}: {escape(text[:_SHOWN])}"
+
+
+def asked_by_constructor(package: str) -> bool:
+    """Return whether the caller of this function's caller is an `__init__` in a module of `package`.
+
+    For signs that a library gives in no other way. Users, debuggers and displays that ask get a plain answer.
+    """
+    asking = sys._getframe(2)
+    of_package = asking.f_globals.get("__name__", "").startswith(f"{package}.")
+    return of_package and asking.f_code.co_name == "__init__"
 
 
 def name_of(function: object) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import socket
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.errors import UsageError, WorkerLostError, shown
 
 _ANSWERS = 5.0  # seconds in which a cluster must answer; Ray itself tries for minutes, and cannot be interrupted
 _SILENCE = 20.0  # seconds without an answer from the head; after 60 Ray ends this process
@@ -26,10 +27,10 @@ def check_address(address: str | None) -> None:
         return
     host, _, port = address.rpartition(":")
     if "/" in address:  # ray://...: Ray Client would run our code on another machine, which may not see the output
-        problem = f"got {address!r}"
+        problem = f"got {shown(address)}"
         raise UsageError("address", problem, "run on a machine of the cluster, with HOST:PORT of the head node")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise UsageError("address", f"got {address!r}, expected HOST:PORT", "`ray status` shows it")
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise UsageError("address", f"got {shown(address)}, expected HOST:PORT", "`ray status` shows it")
 
 
 class _Connection:

@@ -21,6 +21,8 @@ from shardfeed.errors import shown
 _LISTS = (Sequence, Collection, Iterable)
 _UNCHANGED = {int, float, str, bool, NoneType}  # types of values that are passed on as they are
 _LONGEST_NAME = 255  # bytes, of a file or a folder
+_MOST_DIGITS = 63  # of an integer: Python refuses to write thousands of them, as a message would
+_LARGEST = 10**_MOST_DIGITS
 _ANY = "a value"
 _NAMES = {bool: "True or False", str: "text", NoneType: "None"}
 
@@ -33,6 +35,19 @@ class Range(NamedTuple):
 
     least: float
     most: float | None = None
+
+
+class Longest(NamedTuple):
+    """The most elements that a list may have. Those of a longer list are not looked at."""
+
+    elements: int
+
+
+class Storable(NamedTuple):
+    """Text that a file can store and an address can have: UTF-8 without NUL."""
+
+
+_LIMITS = (Range, Longest, Storable)
 
 
 class ArgumentShape:
@@ -65,7 +80,7 @@ class ArgumentShape:
 
     def fault(self, value: Any) -> str:
         """Describe what is wrong with a value, or with the first of its elements that is wrong."""
-        return self.fault_inside(value) or f"got {shown(value)}, expected {self.words}{_unless_empty(value)}"
+        return self.fault_inside(value) or f"got {shown(value)}, expected {self.expected(value)}"
 
     def fault_inside(self, value: Any) -> str:
         """Describe what is wrong with the first wrong element of a value; "" if there is none."""
@@ -74,7 +89,11 @@ class ArgumentShape:
 
     def fault_of_element(self, value: Any) -> str:
         """Describe what is wrong with a value of this type in a list."""
-        return f"got {shown(value)} in the list, expected {self.words}{_unless_empty(value)}"
+        return f"got {shown(value)} in the list, expected {self.expected(value)}"
+
+    def expected(self, value: Any) -> str:
+        """What a message expects in place of a value."""
+        return self.words + (" that is not empty" if is_empty(value) else "")
 
 
 class Anything(ArgumentShape):
@@ -102,16 +121,35 @@ class InstanceOf(ArgumentShape):
         return isinstance(value, self.classes) and not is_empty(value)
 
 
-class ArrayOf(ArgumentShape):
-    """A NumPy array of a dtype, such as `np.integer`."""
+class StorableText(ArgumentShape):
+    """Text that a file can store and an address can have. Half a surrogate pair is a byte of a shell, or of a name."""
 
-    words = "ndarray"
+    words = "text"
+
+    def admits(self, value: Any) -> bool:
+        return isinstance(value, str) and value != "" and not self._breaks(value)
+
+    def expected(self, value: Any) -> str:
+        return "text in UTF-8 without NUL" if self._breaks(value) else super().expected(value)
+
+    def fault_inside(self, value: Any) -> str:
+        return f"got {shown(value)}, expected {self.expected(value)}" if self._breaks(value) else ""
+
+    @staticmethod
+    def _breaks(value: Any) -> bool:
+        return isinstance(value, str) and re.search(r"[\0\ud800-\udfff]", value) is not None
+
+
+class ArrayOf(ArgumentShape):
+    """A NumPy array of a dtype, such as `np.integer`, and of one dimension."""
+
+    words = "ndarray of one dimension"
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
     def admits(self, value: Any) -> bool:
-        return isinstance(value, np.ndarray) and np.issubdtype(value.dtype, self.dtype)
+        return isinstance(value, np.ndarray) and value.ndim == 1 and np.issubdtype(value.dtype, self.dtype)
 
 
 class FunctionShape(ArgumentShape):
@@ -124,23 +162,26 @@ class FunctionShape(ArgumentShape):
 
 
 class Integer(ArgumentShape):
-    """An integer, also of NumPy or PyTorch, but no bool."""
+    """An integer that a message can show, also of NumPy or PyTorch, but no bool."""
 
     words = "an integer"
     converts = True
 
     def admits(self, value: Any) -> bool:
         if type(value) is int:
-            return True
+            return not _is_long(value)
         number = plain_number(value)
         try:
-            operator.index(number)
+            index = operator.index(number)
         except TypeError:
             return False
-        return not isinstance(number, bool)
+        return not isinstance(number, bool) and not _is_long(index)
 
     def convert(self, value: Any) -> int:
         return operator.index(plain_number(value))
+
+    def expected(self, value: Any) -> str:
+        return self.words + (f" of at most {_MOST_DIGITS} digits" if _is_long(value) else "")
 
 
 class Number(ArgumentShape):
@@ -186,6 +227,11 @@ class InRange(ArgumentShape):
 
     def convert(self, value: Any) -> int | float:
         return self.number.convert(value)
+
+    def expected(self, value: Any) -> str:
+        if self.limits.most is None and _is_long(value):
+            return f"{self.words}, and of at most {_MOST_DIGITS} digits"
+        return self.words
 
 
 class ChosenValue(ArgumentShape):
@@ -255,10 +301,9 @@ class MapOf(ArgumentShape):
             return ""
         for name, each in value.items():
             if not self.key.admits(name):
-                return f"got the key {shown(name)}, expected {self.key.words}{_unless_empty(name)}"
+                return f"got the key {shown(name)}, expected {self.key.expected(name)}"
             if not self.value.admits(each):
-                expected = f"{self.value.words}{_unless_empty(each)}"
-                return f"got {shown(each)} for {shown(name)}, expected {expected}"
+                return f"got {shown(each)} for {shown(name)}, expected {self.value.expected(each)}"
         return ""
 
 
@@ -340,6 +385,30 @@ class ListOf(ArgumentShape):
         return ""
 
 
+class ShortList(ArgumentShape):
+    """A list of at most so many elements."""
+
+    def __init__(self, row: ArgumentShape, limit: Longest) -> None:
+        self.row = row
+        self.limit = limit
+        self.words = row.words
+        self.converts = row.converts
+
+    def admits(self, value: Any) -> bool:
+        return not self._is_longer(value) and self.row.admits(value)
+
+    def convert(self, value: Any) -> Any:
+        return self.row.convert(value)
+
+    def fault_inside(self, value: Any) -> str:
+        if self._is_longer(value):
+            return f"got a list of {len(value):,}, expected at most {self.limit.elements:,}"
+        return self.row.fault_inside(value)
+
+    def _is_longer(self, value: Any) -> bool:
+        return isinstance(value, Sequence) and len(value) > self.limit.elements
+
+
 class OneOf(ArgumentShape):
     """A value of the first of several shapes that admits it."""
 
@@ -387,11 +456,11 @@ def several(shape: ArgumentShape) -> str:
 
 @cache
 def kinds_of(hint: Any) -> tuple[Any, ...]:
-    """The types of a union; a type is one of itself. What `Annotated` adds to them is dropped, but for a Range."""
+    """The types of a union; a type is one of itself. What `Annotated` adds to them is dropped, but for limits."""
     hint = _without_alias(hint)
     if isinstance(hint, TypeVar):
         return kinds_of(hint.__bound__ or Any)
-    if get_origin(hint) is Annotated and not isinstance(hint.__metadata__[0], Range):
+    if get_origin(hint) is Annotated and not isinstance(hint.__metadata__[0], _LIMITS):
         return kinds_of(hint.__origin__)
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for each in get_args(hint) for kind in kinds_of(each))
@@ -420,9 +489,8 @@ def shape_of(hint: Any) -> ArgumentShape:
 def _shape_of_kind(kind: Any) -> ArgumentShape:
     """The shape of a type that is no union."""
     if get_origin(kind) is Annotated:
-        number = shape_of(kind.__origin__)
-        assert isinstance(number, Integer | Number)
-        return InRange(number, kind.__metadata__[0])
+        limit = kind.__metadata__[0]
+        return _LIMITED[type(limit)](shape_of(kind.__origin__), limit)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if origin in _SHAPE_OF:
         return _SHAPE_OF[origin](inner)
@@ -457,9 +525,17 @@ _SHAPE_OF: dict[Any, Callable[[tuple[Any, ...]], ArgumentShape]] = {
 }
 
 
+_LIMITED: dict[type, Callable[[Any, Any], ArgumentShape]] = {
+    Range: InRange,
+    Longest: ShortList,
+    Storable: lambda text, limit: StorableText(),
+}
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value is an integer of more digits than a message shows."""
+    return isinstance(value, int) and not -_LARGEST < value < _LARGEST
+
+
 def _is_row(value: Any) -> bool:
     return isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1)
-
-
-def _unless_empty(value: Any) -> str:
-    return " that is not empty" if is_empty(value) else ""

@@ -28,9 +28,10 @@ def byte_size(text: str) -> int:
     return int(size)
 
 
-def typed_number(text: str) -> int | None:
+def typed_number(text: str | bytes) -> int | None:
     """The number that a text writes by at most 18 digits and nothing else; None for any other text."""
-    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+    is_number = text.isdigit() if isinstance(text, bytes) else text.isdecimal()
+    return int(text) if is_number and len(text) <= _MOST_DIGITS else None
 
 
 def compiled_pattern(option: str, pattern: str) -> re.Pattern[str]:

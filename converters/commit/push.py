@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from shardfeed.declared import Typed, checked
+from shardfeed.declared import Text, Typed, checked
 from shardfeed.errors import OutputExistsError, UsageError, argument
 from shardfeed.manifest import parse_manifest, read_manifest
 from shardfeed.naming import BESIDE, MANIFEST, is_dataset_file
@@ -37,7 +37,7 @@ class Pushed:
 @checked
 def push(
     directory: Annotated[str | os.PathLike[str], Typed("dataset directory", "dataset")],
-    url: Annotated[str, Typed("its new URL: s3://BUCKET/NAME, gs://BUCKET/NAME or hf://datasets/USER/REPO[@BRANCH]")],
+    url: Annotated[Text, Typed("its new URL: s3://BUCKET/NAME, gs://BUCKET/NAME or hf://datasets/USER/REPO[@BRANCH]")],
     *,
     replace: Annotated[bool, Typed("only for hf://: replace another dataset or card there")] = False,
     progress: Callable[[int], object] | None = None,

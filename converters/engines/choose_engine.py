@@ -9,7 +9,7 @@ from shardfeed.budget import cpu_budget
 from shardfeed.converters.engines.engine import AUTO, Engine, StartedBy
 from shardfeed.converters.engines.foreign_engine import guarded_engine
 from shardfeed.converters.engines.local_engine import LocalEngine
-from shardfeed.declared import Positive, Typed, checked
+from shardfeed.declared import Positive, Text, Typed, checked
 from shardfeed.errors import UsageError, argument, escape, needing_extra
 from shardfeed.plugins import installed
 from shardfeed.processes import WorkerCount
@@ -53,7 +53,7 @@ class RayWorkers:
     """
 
     count: Positive | None = None
-    address: str | None = None
+    address: Text | None = None
     start_method: StartedBy = "spawn"
 
 
@@ -75,9 +75,9 @@ class NamedWorkers:
         convert("photos", "out", workers=NamedWorkers("slurm", 64))  # a package that adds "slurm" is installed
     """
 
-    engine: str
+    engine: Text
     count: Positive | None = None
-    address: str | None = None
+    address: Text | None = None
     start_method: StartedBy = "spawn"
 
 

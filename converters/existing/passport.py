@@ -16,8 +16,8 @@ from datetime import date
 from typing import Annotated, Any
 
 from shardfeed.annotations import CAPTION, KEYPOINT_X, OBJECT_MASK
-from shardfeed.declared import Typed, checked
-from shardfeed.errors import IntegrityError, OutputExistsError, UsageError, argument, escape
+from shardfeed.declared import Text, Typed, checked
+from shardfeed.errors import IntegrityError, OutputExistsError, UsageError, argument
 from shardfeed.formats.container import column_names
 from shardfeed.manifest import Manifest, read_manifest
 from shardfeed.naming import BESIDE, CARD, CROISSANT, MANIFEST, shard_file
@@ -62,23 +62,23 @@ class CardOptions:
     `sources`: where the images come from, in words or as URLs. `citation`: BibTeX. `published`: a date, YYYY-MM-DD.
     `description` and `sources` may have Markdown, and several lines.
 
-    Raises UsageError for a date of another form, and for text that UTF-8 cannot store.
+    Raises UsageError for a date of another form, and for text that is empty, has a NUL, or that UTF-8 cannot store.
 
     Example:
         about = CardOptions(license="cc-by-4.0", title="Flowers", creators=["Ada Byron"], published="2026-11-27")
     """
 
-    license: Annotated[str | None, Typed("license: the Hub's name of it, such as cc-by-4.0, or a URL", "NAME")] = None
-    title: Annotated[str | None, Typed("title of the card (default: the dataset's name)", "TEXT")] = None
-    description: Annotated[str | None, Typed("what the images show and what they are for", "TEXT")] = None
-    url: Annotated[str | None, Typed("page of the dataset", "URL")] = None
-    creators: Annotated[Sequence[str], Typed("person who made it; repeatable", "NAME", "creator", many=True)] = ()
+    license: Annotated[Text | None, Typed("license: the Hub's name of it, such as cc-by-4.0, or a URL", "NAME")] = None
+    title: Annotated[Text | None, Typed("title of the card (default: the dataset's name)", "TEXT")] = None
+    description: Annotated[Text | None, Typed("what the images show and what they are for", "TEXT")] = None
+    url: Annotated[Text | None, Typed("page of the dataset", "URL")] = None
+    creators: Annotated[Sequence[Text], Typed("person who made it; repeatable", "NAME", "creator", many=True)] = ()
     organizations: Annotated[
-        Sequence[str], Typed("organization that made it; repeatable", "NAME", "organization", many=True)
+        Sequence[Text], Typed("organization that made it; repeatable", "NAME", "organization", many=True)
     ] = ()
-    sources: Annotated[Sequence[str], Typed("where images come from; repeatable", "TEXT", "source", many=True)] = ()
-    citation: Annotated[str | None, Typed("how to cite it, in BibTeX", "TEXT")] = None
-    published: Annotated[str | None, Typed("date of publication", "YYYY-MM-DD")] = None
+    sources: Annotated[Sequence[Text], Typed("where images come from; repeatable", "TEXT", "source", many=True)] = ()
+    citation: Annotated[Text | None, Typed("how to cite it, in BibTeX", "TEXT")] = None
+    published: Annotated[Text | None, Typed("date of publication", "YYYY-MM-DD")] = None
 
     def __post_init__(self) -> None:
         try:  # it takes 20261127 and 2026-W48-5, too
@@ -87,10 +87,6 @@ class CardOptions:
             sound = False
         if not sound:
             raise UsageError("published", f"got {self.published!r}, expected a date", "write YYYY-MM-DD")
-        for name, value in vars(self).items():
-            for text in (value,) if isinstance(value, str) else value or ():
-                if re.search(r"[\ud800-\udfff]", text):  # of a shell's bytes
-                    raise UsageError(name, f"got '{escape(text)}', expected text in UTF-8")
 
 
 @checked

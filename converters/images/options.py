@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from shardfeed.converters.rejects import MAX_FILE_BYTES, MAX_PIXELS
 from shardfeed.declared import Range, Typed, checked
-from shardfeed.errors import UsageError, argument
+from shardfeed.errors import UsageError, argument, shown
+from shardfeed.text import typed_number
 
 
 class Change(StrEnum):
@@ -56,10 +57,10 @@ Quality = Annotated[int, Range(1, 100)]
 
 def read_shape(text: str) -> int | tuple[int, int]:
     """Parse `size` as it is typed. Raises UsageError."""
-    sides = text.lower().split("x")
-    if len(sides) > 2 or not all(side.isdecimal() for side in sides):
-        raise UsageError("size", f"got {text!r}, expected HEIGHTxWIDTH like 224x320, or one number")
-    return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
+    sides = [side for side in map(typed_number, text.lower().split("x", 2)) if side is not None]
+    if len(sides) not in (1, 2) or text.lower().count("x") != len(sides) - 1:
+        raise UsageError("size", f"got {shown(text)}, expected HEIGHTxWIDTH like 224x320, or one number")
+    return sides[0] if len(sides) == 1 else (sides[0], sides[1])
 
 
 @checked

@@ -33,6 +33,7 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, IMAGE_KEYS, SHA256, SOUR
 from shardfeed.storage.checksum import crc32c
 from shardfeed.storage.local import NewFile, disk_errors, make_directory, move_file, remove_file
 from shardfeed.storage.storage import LOCAL, FileInfo, OpenFile, whole
+from shardfeed.text import typed_number
 
 _CHECKSUM_BYTES = 9  # "89abcdef\n"
 _REMARKS, _LEFT_OUT = ("rejected", "normalised", "warnings"), ("left_out", "clips")
@@ -127,7 +128,7 @@ def receipt_path(directory: str, split: str, number: int, count: int) -> str:
 def receipt_count(name: str) -> int:
     """Number of shards of the split, as the file name of a receipt states it; 0 for other names."""
     number = name.removesuffix(".json").rpartition("-of-")[2]
-    return int(number) if number.isdecimal() else 0
+    return typed_number(number) or 0
 
 
 def with_checksum(content: bytes) -> bytes:

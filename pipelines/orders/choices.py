@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated, Literal
 
-from shardfeed.declared import Positive, checked
+from shardfeed.declared import Positive, Text, checked
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.orders.shapes import Shape, by_ratio
+from shardfeed.pipelines.orders.shapes import Shapes, by_ratio
 
 Weights = Mapping[str | Literal[""], float] | Sequence[float]
 
@@ -71,10 +71,10 @@ class Global:
         train_batches(data["train"], batch_size=64, order=Global(shapes=[(512, 768), (768, 512), (640, 640)]))
     """
 
-    balance: str | None = None
+    balance: Text | None = None
     weights: Weights | None = None
     epoch_samples: Positive | None = None
-    shapes: Sequence[Shape] | None = None
+    shapes: Shapes | None = None
 
     def __post_init__(self) -> None:
         if self.shapes is not None:

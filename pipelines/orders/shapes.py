@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from shardfeed.declared import Natural, Range, checked
+from shardfeed.declared import Longest, Natural, Range, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import hashed, permuted
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder
@@ -20,6 +20,7 @@ MOST_SHAPES = 2 * MOST_SIDE  # of an order: as many as `shapes_of_area` can find
 Side = Annotated[int, Range(1, MOST_SIDE)]
 Area = Annotated[int, Range(1, MOST_SIDE**2)]
 Shape = tuple[Side, Side]  # height and width in pixels
+Shapes = Annotated[Sequence[Shape], Longest(MOST_SHAPES)]
 
 
 @checked
@@ -43,18 +44,19 @@ def shapes_of_area(area: Area, *, step: Side = 64, ratios: tuple[float, float] =
     for side in range(step, math.isqrt(area) + 1, step):
         other = min(area // side, MOST_SIDE) // step * step
         found |= {width / height: (height, width) for height, width in ((side, other), (other, side))}
+    if not found:
+        problem = f"got {area}, expected at least {step**2:,} for a step of {step}"
+        raise UsageError("area", problem, "use a smaller step")
     shapes = [found[ratio] for ratio in sorted(found) if least <= ratio <= most]
     if not shapes:
         problem = f"no shape of at most {area} pixels has sides that are multiples of {step}, and a ratio in {ratios}"
-        raise UsageError("shapes", problem, "use a smaller step, or other ratios")
+        raise UsageError("ratios", problem, "use a smaller step, or other ratios")
     return shapes
 
 
 @checked
-def by_ratio(shapes: Sequence[Shape]) -> list[Shape]:
+def by_ratio(shapes: Shapes) -> list[Shape]:
     """The shapes by width over height. Raises UsageError if there are none, too many, or two of one aspect ratio."""
-    if len(shapes) > MOST_SHAPES:
-        raise UsageError("shapes", f"got {len(shapes):,}, expected at most {MOST_SHAPES:,}", "use a larger step")
     if not shapes:
         raise UsageError("shapes", f"got {shapes!r}, expected pairs (height, width)")
     numbers = [(int(height), int(width)) for height, width in shapes]  # not those of NumPy, which are no JSON

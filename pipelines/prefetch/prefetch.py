@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
 
-from shardfeed.declared import Natural, Positive, checked
+from shardfeed.declared import Natural, Positive, Text, checked
 from shardfeed.errors import needing_extra
 from shardfeed.pipelines.prefetch.prefetcher import Prefetcher, ThreadWorkers
 from shardfeed.pipelines.prefetch.process_workers import IMPORTABLE, ProcessWorkers
@@ -72,7 +72,7 @@ def prefetch_ray(
     buffer: Positive = 2,
     ordered: bool = True,
     seed: Natural = 0,
-    address: str | None = None,
+    address: Text | None = None,
 ) -> Prefetcher:
     """Run each producer in an actor of a Ray cluster: for producers that one machine cannot run fast enough.
 

@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 
 from shardfeed.declared import Epoch, Step, checked
 from shardfeed.errors import UsageError, WorkerLostError
+from shardfeed.foreign import asked_by_constructor
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
 from shardfeed.pipelines.orders.order import progress
 from shardfeed.pipelines.ranks import Ranks
@@ -154,7 +155,13 @@ class SampleLoader(DataLoader[Any]):
         self._iteration: object = None  # the one that may continue
 
     def __len__(self) -> int:
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("keras."):  # whose adapter begins so
+        """Return the number of batches, the last one included.
+
+        Raises UsageError if the constructor of Keras' adapter asks, and for nobody else. Before it iterates, the
+        adapter reads only the batch size, the dataset and this number, and Keras knows loaders by their class: to be
+        asked here is the only sign that Keras, which expects other images, got the loader.
+        """
+        if asked_by_constructor("keras"):
             problem = "Keras got a loader for PyTorch, with images [b, 3, height, width], expected channels last"
             raise UsageError("x", problem, "give it shardfeed.keras_batches(shardfeed.array_batches(...))")
         return super().__len__()

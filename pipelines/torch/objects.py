@@ -19,6 +19,7 @@ from shardfeed.pipelines.torch.collate import Target
 from shardfeed.pipelines.torch.images import GeometricTransform
 from shardfeed.pipelines.torch.samples import ViewTransform
 from shardfeed.schema import SOURCE_ID, Schema
+from shardfeed.text import typed_number
 
 Crowd = Literal["keep", "drop"]
 
@@ -172,8 +173,8 @@ class Detection(ViewTransform[tuple[torch.Tensor, Target]]):
         target = Target((key, torch.from_numpy(values)) for key, values in found.items())
         target["labels"] += self.label_offset
         target["orig_size"] = torch.tensor(view.size)
-        if (number := record.get(SOURCE_ID, b"")).isdigit():
-            target["image_id"] = torch.tensor(int(number))
+        if (number := typed_number(record.get(SOURCE_ID, b""))) is not None:
+            target["image_id"] = torch.tensor(number)
         if self.image.crop.goes_back:
             target["scale"], target["offset"] = map(torch.from_numpy, to_source(view))
         return image, self._for_torchvision(target, view) if self.tv else target

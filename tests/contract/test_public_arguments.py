@@ -4,7 +4,7 @@ import inspect
 import os
 import random
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -20,10 +20,12 @@ from argument_fuzz import NOT_CALLED, RIGHT, Door, Place, calls
 from option_fuzz import commands
 from typing_extensions import TypeAliasType
 
+import shardfeed
 from shardfeed import converters, declared, shapes
 from shardfeed.converters import AnnotationOptions, LabelOptions, convert, open_source, remove
 from shardfeed.declared import Count, check, checked
 from shardfeed.errors import UsageError
+from shardfeed.pipelines import Global, mix
 from shardfeed.pipelines.torch import to_device
 from shardfeed.readers import Dataset
 
@@ -218,6 +220,79 @@ def test_a_device_beyond_any_number(place: Place) -> None:
         to_device([], 10**30)
 
 
+TEXTS: dict[str, Callable[[str], object]] = {
+    "license": lambda text: converters.CardOptions(license=text),
+    "sources": lambda text: converters.CardOptions(sources=["a", text]),
+    "published": lambda text: converters.CardOptions(published=text),
+    "address": lambda text: converters.RayWorkers(address=text),
+    "engine": lambda text: converters.NamedWorkers(text),
+    "url": lambda text: converters.push("data", text),
+    "balance": lambda text: Global(balance=text),
+}
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800", "caf\udce9"], ids=ascii)
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_that_no_file_and_no_address_can_have(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{name}: got '[^']+'.*, expected text in UTF-8 without NUL"):
+        TEXTS[name](text)
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize("rows", [list, tuple, np.array], ids=lambda rows: rows.__name__)
+def test_a_list_that_is_too_long_is_refused_unread(rows: Callable[[Any], Any]) -> None:
+    class Read(Sequence[Any]):
+        def __len__(self) -> int:
+            return 10**6
+
+        def __getitem__(self, index: Any) -> Any:
+            raise AssertionError("an element is looked at")
+
+    for shapes_of_batches in (rows([(32, 32)] * 131_071), Read()):
+        with pytest.raises(UsageError, match=r"^shapes: got .*, expected "):
+            Global(shapes=shapes_of_batches)
+    with pytest.raises(UsageError, match=r"^shapes: got a list of 1,000,000, expected at most 131,070$"):
+        Global(shapes=Read())
+
+
+@pytest.mark.promise(73)
+def test_integers_that_no_message_can_show(flowers: Dataset) -> None:
+    digits: Any = 10**5000
+
+    @checked
+    def take(any_integer: int = 0, positive: declared.Positive = 1, some: Sequence[int] = ()) -> None:
+        raise AssertionError("it is called")
+
+    for arguments, problem in (
+        ({"any_integer": -digits}, "expected an integer of at most 63 digits"),
+        ({"positive": digits}, "expected an integer of at least 1, and of at most 63 digits"),
+        ({"some": [1, digits]}, "expected an integer of at most 63 digits"),
+    ):
+        with pytest.raises(UsageError, match=f"^{next(iter(arguments))}: got .*an integer of .* bits.*, {problem}$"):
+            take(**arguments)
+    batches = shardfeed.keras_batches(shardfeed.array_batches(flowers["train"], batch_size=4, image_size=8))
+    with pytest.raises(UsageError, match=r"^index: got an integer of"):
+        batches[digits]
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize("indices", [np.array(3), np.zeros((2, 2), int), "a", [[0]], np.array([0.5])], ids=repr)
+@pytest.mark.parametrize("method", ["places", "payloads"])
+def test_what_is_no_list_of_indices(flowers: Dataset, method: str, indices: Any) -> None:
+    train = flowers["train"]
+    for samples in (train, train[3:], mix([(train, 1)])):
+        with pytest.raises(UsageError, match=r"^indices: got .*, expected ndarray of one dimension"):
+            getattr(samples, method)(indices)
+
+
+@pytest.mark.promise(73)
+@pytest.mark.parametrize("index", ["a", 0.5, None, -1, 10**5000], ids=lambda index: type(index).__name__)
+def test_a_mix_has_no_sample_at(flowers: Dataset, index: Any) -> None:
+    with pytest.raises(UsageError, match=r"^index: got .*, expected an integer"):
+        mix([(flowers["train"], 1)]).where(index)
+
+
 def test_what_is_read_once_is_checked_as_it_is_read(flowers: Dataset, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"keys: got 3 in the list, expected text"):
         remove(flowers.directory, tmp_path / "out", iter(["a.jpg", 3]))  # type: ignore[list-item]  # the fault
@@ -251,7 +326,7 @@ def test_an_alias_is_checked_as_the_type_that_it_stands_for() -> None:
     alias: Any = TypeAliasType("alias", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
     check("name", np.arange(3), alias[np.integer])
     for wrong in ("text", np.zeros(3)):
-        with pytest.raises(UsageError, match=r"^name: got .*, expected ndarray$"):
+        with pytest.raises(UsageError, match=r"^name: got .*, expected ndarray of one dimension$"):
             check("name", wrong, alias[np.integer])
 
 

@@ -471,6 +471,7 @@ def test_labels_of_other_kinds_and_features(flowers: Dataset, tmp_path: Path) ->
         arrays(train, features=["image/encoded"])
     with pytest.raises(UsageError, match="targets: got 'box'"):
         arrays(train, targets=["box"])
+    assert isinstance(next(iter(arrays(train, targets=np.array([], str)))), tuple)
     with pytest.raises(UsageError, match=r"^targets: this dataset has no objects with classes"):
         arrays(train, targets=["boxes"])
 

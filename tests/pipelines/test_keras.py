@@ -46,6 +46,7 @@ FITS = {
     "resumed": steps(10, 14),
     "after a resume": steps(14, 28),
     "resumed before the last step": steps(20, 21),
+    "inspected": steps(21, 35),
 }
 
 
@@ -132,6 +133,16 @@ def small_model() -> Any:
     return made
 
 
+@pytest.mark.parametrize("kind", ["torch_loader", "torch_eval_loader"])
+def test_the_length_of_a_loader_is_the_same_for_whoever_asks(shapes: str, kind: str) -> None:
+    """Also for a function in a module of Keras: only the constructor of its adapter is told that it is wrong."""
+    pytest.importorskip("torch")
+    loader = getattr(shardfeed, kind)(shardfeed.open(shapes)["train"], batch_size=24, image_size=24, workers=0)
+    asking: dict[str, Any] = {"__name__": "keras.src.utils.summary"}
+    exec("def length(loader):\n    return len(loader)", asking)
+    assert asking["length"](loader) == len(loader) == 7
+
+
 def test_a_fit_that_shuffles_is_refused(shapes: str) -> None:
     with pytest.raises(Exception, match=r"UsageError: shuffle: got batch \d of an epoch before batch \d") as caught:
         small_model().fit(fed(shardfeed.open(shapes)), epochs=9, verbose=0)  # of TensorFlow, with the text of ours
@@ -161,7 +172,7 @@ def test_a_run_continues_with_other_weights(shapes: str) -> None:
     after.seek(Position(5, before.order).continued_with(after.order))
     found = [batch[1].tolist() for batch in islice(before.rest_of_epoch(0), 5)]
     train = keras_batches(after)
-    assert train.workers == 1  # as a fit asks before it begins
+    train.on_epoch_end()  # as a fit calls it when it begins
     found += [train[number][1].tolist() for number in range(train.num_batches)]
     labels = np.concatenate([part.column("image/class/label") for part in parts])
     assert found == [labels[after.order.batch(step)].tolist() for step in range(len(after))]

@@ -111,8 +111,10 @@ def test_shapes_of_an_area() -> None:
     assert Global(shapes=np.array([[1, 2], [3, 1]])).shapes == ((3, 1), (1, 2))  # type: ignore[arg-type]
     assert {type(side) for shape in by_ratio([(np.int64(3), np.int32(4))]) for side in shape} == {int}
     assert all(height % 64 == width % 64 == 0 and 0.9 * 2**20 <= height * width <= 2**20 for height, width in many)
-    with pytest.raises(UsageError, match="no shape of at most 100 pixels"):
+    with pytest.raises(UsageError, match=r"^area: got 100, expected at least 4,096 for a step of 64; use a smaller"):
         shapes_of_area(100)
+    with pytest.raises(UsageError, match=r"^ratios: no shape of at most 4096 pixels"):
+        shapes_of_area(4096, ratios=(3, 4))
     assert shapes_of_area(1, step=1) == [(1, 1)]
     assert shapes_of_area(65_535**2, step=65_535) == [(65_535, 65_535)]
     thin = shapes_of_area(10**6, step=1, ratios=(0, 10**6))

@@ -3,12 +3,12 @@
 import re
 import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from fragments import Page
 from PIL import Image
 
 import shardfeed
@@ -19,35 +19,6 @@ from shardfeed.text import size_text
 from repository import ROOT
 
 HOSTILE = '<script>alert("x")<&script>'
-
-
-class Page(HTMLParser):
-    """The tags and the text of a fragment."""
-
-    def __init__(self, fragment: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.pictures: list[str] = []
-        self.text: list[str] = []
-        self.feed(fragment)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag == "img":
-            assert [name for name, _ in attrs] == ["alt", "src"]
-            self.pictures.append(str(attrs[1][1]))
-        else:
-            assert attrs == []
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
 
 
 def test_a_dataset_shows_splits_classes_and_pictures(flowers: Dataset) -> None:

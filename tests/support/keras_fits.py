@@ -7,6 +7,7 @@
 With `hide` at the end, TensorFlow cannot be imported.
 """
 
+import inspect
 import itertools
 import json
 import os
@@ -96,6 +97,19 @@ class Stop(keras.callbacks.Callback):
             self.model.stop_training = True  # type: ignore[union-attr]
 
 
+class Inspect(keras.callbacks.Callback):
+    """Reads all that a debugger or a notebook shows of what a fit was given, after each of its batches."""
+
+    def __init__(self, fed: Any) -> None:
+        super().__init__()
+        self.fed = fed
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+        assert self.fed.workers == 1
+        assert {"workers", "num_batches"} <= dict(inspect.getmembers(self.fed)).keys()
+
+
 def steps_of_fits(train: Any, validation: Any, *, built: bool) -> dict[str, Any]:
     """The steps that models see in one fit after another, by what is special in each."""
     batches, found = Batches(train), {}
@@ -123,6 +137,7 @@ def steps_of_fits(train: Any, validation: Any, *, built: bool) -> dict[str, Any]
     fit("after a resume", other, epochs=4, initial_epoch=2)
     arrays.seek(Position(20, arrays.order))
     fit("resumed before the last step")
+    fit("inspected", epochs=2, callbacks=[Inspect(fed)])
     found["predicted"] = len(first.predict(evaluated, verbose=0))
     return found
 

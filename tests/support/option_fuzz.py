@@ -98,6 +98,8 @@ def changed(typed: Typed, command: str, draws: random.Random) -> tuple[list[str]
     if not spots or command in NOT_TYPED:
         return [*words, value], value
     at = draws.choice(spots)
+    if at == 0 and value == "/":
+        value = "/no"  # the whole disk is a right source, and takes as long as it is large
     return [*words[:at], value, *words[at + 1 :]], words[at - 1] if words[at - 1].startswith("--") else ""
 
 

@@ -33,6 +33,7 @@ Run = Callable[..., tuple[int, str, str]]
         ("convert a b --seed x", "--seed: invalid int value: 'x'"),
         ("convert a b --shards", "--shards: expected one argument"),
         ("convert a b --size 3x4x5", "--size: got '3x4x5', expected HEIGHTxWIDTH"),
+        (f"convert a b --size 3x{'9' * 5000}", "--size: got '3x999"),
     ],
 )
 def test_an_option_that_is_not_meant(run: Run, typed: str, said: str) -> None:

@@ -38,6 +38,7 @@ from shardfeed.converters.sources.export_format import (
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.schema import SOURCE_ID
+from shardfeed.text import typed_number
 
 _FOLDER = b"images/"
 
@@ -105,7 +106,8 @@ class CocoFormat(ExportFormat):
         name = image_name(item)
         self._tree.write(_FOLDER + name, item.image, item.where)
         own = item.values.get(SOURCE_ID, b"")
-        number = int(own) if isinstance(own, bytes) and own.isdigit() else item.place
+        number = typed_number(own) if isinstance(own, bytes) else None
+        number = item.place if number is None else number
         width, height = item.size
         image = {"id": number, "file_name": name_text(name), "width": width, "height": height}
         split = item.split.name

@@ -141,12 +141,7 @@ class DictReader:
 
     def _whole_image(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Classes, captions, numbers and texts of the image."""
-        if "label" in given:
-            read.classes["label"] = _classes(read, "label", [given["label"]])
-        if "tags" in given:
-            tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", given))
-            if len({unicodedata.normalize("NFC", tag) for tag in tags}) < len(tags):
-                raise read.error(f"tags: got {some(tags)}, expected each class once")
+        _classes_of_image(read, given)
         captions = [*_texts(read, "caption", given), *_texts(read, "captions", given)]
         if "caption" in given or "captions" in given:
             read.captions = captions
@@ -157,53 +152,89 @@ class DictReader:
             texts = _texts(read, name, given)
             read.extra[name] = texts if isinstance(given[name], list | tuple) else texts[0]
         for name in self.numbers:
-            value = given[name].tolist() if isinstance(given[name], np.ndarray | np.generic) else given[name]
-            values = list(value) if isinstance(value, list | tuple) else [value]
-            for one in values:
-                if isinstance(one, bool) or not isinstance(one, int | float):
-                    got = type(one).__name__
-                    raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
-            read.extra[name] = values if isinstance(value, list | tuple) else value
+            read.extra[name] = _numbers(read, name, given[name])
 
     def _of_objects(self, read: ReadDict, given: Mapping[str, Any]) -> None:
         """Read the boxes, and the values of each box."""
         if "boxes" not in given:
-            stray = [name for name in _OBJECTS if name in given and name != "size"]
-            if stray:
-                remedy = "give 'boxes', or 'tags' for classes of the whole image"
-                raise read.error(f"got {stray[0]!r} without 'boxes'", remedy)
+            _refuse_values_without_boxes(read, given)
             return
         read.boxes = _array(read, "boxes", given["boxes"], 4, "[left, top, right, bottom]")
-        count = len(read.boxes)
         if "labels" in given:
             read.classes["labels"] = _classes(read, "labels", _listed(read, "labels", given))
-        if "keypoints" in given:
-            if self.keypoints is None:
-                raise read.error("got 'keypoints', without their names", "give keypoints=Keypoints(names)")
-            points = np.asarray(_listed(read, "keypoints", given), dtype=object)
-            flat = given["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
-            each = 3 * len(self.keypoints.names)
-            expected = f"x, y and visibility for {number(len(self.keypoints.names), 'name')}"
-            read.of_objects["keypoints"] = _array(read, "keypoints", flat, each, expected).tolist()
-        if "iscrowd" in given:
-            crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", given)]
-            if not set(crowds) <= {0, 1}:
-                raise read.error(f"iscrowd: got {some(map(str, crowds))}, expected 0 or 1 for each box")
-            read.of_objects["iscrowd"] = crowds
-        if "area" in given:
-            areas = [[area] for area in _listed(read, "area", given)]
-            read.of_objects["area"] = _array(read, "area", areas, 1, "a number")[:, 0].tolist()
-        if "segmentation" in given:
-            read.of_objects["segmentation"] = [_plain(outline) for outline in _listed(read, "segmentation", given)]
-        for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
-            if len(values) != count:
-                problem = f"got {len(values)} of {name!r} for {number(count, 'box', 'boxes')}"
-                raise read.error(problem, "give one for each box")
+        values_of = {"keypoints": self._points, "iscrowd": _crowds, "area": _areas, "segmentation": _outlines}
+        for name, read_values in values_of.items():
+            if name in given:
+                read.of_objects[name] = read_values(read, given)
+        _check_one_for_each_box(read, len(read.boxes))
         if given.get("size") is not None:
-            sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", given)]
-            if len(sides) != 2 or not all(sides):
-                raise read.error(f"size: got {given['size']!r}, expected (width, height) in pixels")
-            read.size = int(sides[0] or 0), int(sides[1] or 0)
+            read.size = _size(read, given)
+
+    def _points(self, read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+        if self.keypoints is None:
+            raise read.error("got 'keypoints', without their names", "give keypoints=Keypoints(names)")
+        points = np.asarray(_listed(read, "keypoints", given), dtype=object)
+        flat = given["keypoints"] if points.ndim < 3 else points.reshape(len(points), -1).tolist()
+        each = 3 * len(self.keypoints.names)
+        expected = f"x, y and visibility for {number(len(self.keypoints.names), 'name')}"
+        return _array(read, "keypoints", flat, each, expected).tolist()
+
+
+def _classes_of_image(read: ReadDict, given: Mapping[str, Any]) -> None:
+    if "label" in given:
+        read.classes["label"] = _classes(read, "label", [given["label"]])
+    if "tags" in given:
+        tags = read.classes["tags"] = _classes(read, "tags", _listed(read, "tags", given))
+        if len({unicodedata.normalize("NFC", tag) for tag in tags}) < len(tags):
+            raise read.error(f"tags: got {some(tags)}, expected each class once")
+
+
+def _numbers(read: ReadDict, name: str, given: Any) -> Any:
+    """A number, or a list of them."""
+    value = given.tolist() if isinstance(given, np.ndarray | np.generic) else given
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, int | float):
+            got = type(one).__name__
+            raise read.error(f"{escape(name)}: got {got}, expected a number, or a list of them")
+    return values if isinstance(value, list | tuple) else value
+
+
+def _refuse_values_without_boxes(read: ReadDict, given: Mapping[str, Any]) -> None:
+    stray = [name for name in _OBJECTS if name in given and name != "size"]
+    if stray:
+        remedy = "give 'boxes', or 'tags' for classes of the whole image"
+        raise read.error(f"got {stray[0]!r} without 'boxes'", remedy)
+
+
+def _crowds(read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+    crowds = [_whole(f"dicts[{read.index}]", "iscrowd", crowd) for crowd in _listed(read, "iscrowd", given)]
+    if not set(crowds) <= {0, 1}:
+        raise read.error(f"iscrowd: got {some(map(str, crowds))}, expected 0 or 1 for each box")
+    return crowds
+
+
+def _areas(read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+    areas = [[area] for area in _listed(read, "area", given)]
+    return _array(read, "area", areas, 1, "a number")[:, 0].tolist()
+
+
+def _outlines(read: ReadDict, given: Mapping[str, Any]) -> list[Any]:
+    return [_plain(outline) for outline in _listed(read, "segmentation", given)]
+
+
+def _check_one_for_each_box(read: ReadDict, count: int) -> None:
+    for name, values in (read.of_objects | {"labels": read.classes.get("labels", [None] * count)}).items():
+        if len(values) != count:
+            problem = f"got {len(values)} of {name!r} for {number(count, 'box', 'boxes')}"
+            raise read.error(problem, "give one for each box")
+
+
+def _size(read: ReadDict, given: Mapping[str, Any]) -> tuple[int, int]:
+    sides = [_whole(f"dicts[{read.index}]", "size", side) for side in _listed(read, "size", given)]
+    if len(sides) != 2 or not all(sides):
+        raise read.error(f"size: got {given['size']!r}, expected (width, height) in pixels")
+    return int(sides[0] or 0), int(sides[1] or 0)
 
 
 def _key(place: str, key: Any) -> bytes | None:
@@ -363,6 +394,26 @@ def from_dicts(
         convert(source, "out")
     """
     reader = DictReader(numbers, texts, root, keypoints)
+    read = _read_in_order(reader, dicts)
+    unit: Unit | None = None if fractions is None else "fractions" if fractions else "pixels"
+    rows = Rows("dicts", AnnotationOptions(unit=unit, boxes_on=boxes_on))
+    there = [one for one in read if not isinstance(one.image, Skipped)]
+    names = _given_names(class_names, read)
+    rows.class_names = {what: names[name] for name, what in _CLASSES.items() if name in names}
+    _add_classes(rows, names, read, there)
+    _add_values(rows, reader, read, there)
+    if any(one.boxes is not None for one in read):
+        rows.objects = _objects(read, rows, keypoints)
+        if "labels" in names:
+            rows.of_objects = KnownClasses(place="dicts", refuse=partial(_refuse, read, "labels"))
+        rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
+    else:
+        _refuse_options_of_boxes({"fractions": fractions, "boxes_on": boxes_on, "keypoints": keypoints})
+    return _source(rows, read, there)
+
+
+def _read_in_order(reader: DictReader, dicts: Iterable[Mapping[str, Any]]) -> list[ReadDict]:
+    """All dicts, by key. Raises UsageError unless each has a key of its own, and they go together."""
     read = [reader.read(i, entry) for i, entry in enumerate(dicts)]
     if not read:
         raise UsageError("dicts", "the list is empty", "give a dict for each image")
@@ -371,54 +422,58 @@ def from_dicts(
         if one.key == other.key:
             raise other.error(f"has the key {escape(one.key)!r} of dicts[{one.index}]", "keys must be unique")
     _check_alike(read)
-    unit: Unit | None = None if fractions is None else "fractions" if fractions else "pixels"
-    rows = Rows("dicts", AnnotationOptions(unit=unit, boxes_on=boxes_on))
-    there = [image for image, one in enumerate(read) if not isinstance(one.image, Skipped)]
-    names = _given_names(class_names, read)
-    rows.class_names = {what: names[name] for name, what in _CLASSES.items() if name in names}
+    return read
+
+
+def _add_classes(rows: Rows, names: Mapping[str, Any], read: list[ReadDict], there: list[ReadDict]) -> None:
+    """The classes of the images that are `there`, by the keys that a dict has."""
     for name in ("label", "tags"):
         if name in names:
             known = KnownClasses(place="dicts", refuse=partial(_refuse, read, name))
             rows.labels.append(labels := Labels("set" if name == "tags" else "one", known))
-            for image in there:
-                labels.add(read[image].classes.get(name, []))
+            for one in there:
+                labels.add(one.classes.get(name, []))
             for one in read:  # of a missing image, too: whether a file is there changes no label of others
                 labels.expect(one.classes.get(name, []))
+
+
+def _add_values(rows: Rows, reader: DictReader, read: list[ReadDict], there: list[ReadDict]) -> None:
+    """Captions, texts and numbers of the images that are `there`."""
     if any(one.captions is not None for one in read):
         rows.values.append(Values(CAPTION, lists=True))
-        for image in there:
-            rows.values[-1].add(read[image].captions or [])
+        for one in there:
+            rows.values[-1].add(one.captions or [])
     for name in (*reader.texts, *reader.numbers):
         rows.values.append(Values(feature_key(name)))
-        for image in there:
+        for one in there:
             try:
-                rows.values[-1].add(read[image].extra[name])
+                rows.values[-1].add(one.extra[name])
             except UnlikeError as error:
-                raise read[image].error(f"{escape(name)}: {error}") from None
-    if any(one.boxes is not None for one in read):
-        rows.objects = _objects(read, rows, keypoints)
-        if "labels" in names:
-            rows.of_objects = KnownClasses(place="dicts", refuse=partial(_refuse, read, "labels"))
-        rows.objects.check_unit("boxes", unit, format_unit=lambda unit: f"fractions={unit == 'fractions'}")
-    else:
-        for name, value in {"fractions": fractions, "boxes_on": boxes_on, "keypoints": keypoints}.items():
-            if value is not None:
-                raise UsageError(name, "is for boxes, and no dict has any", "leave it out")
+                raise one.error(f"{escape(name)}: {error}") from None
+
+
+def _refuse_options_of_boxes(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(name, "is for boxes, and no dict has any", "leave it out")
+
+
+def _source(rows: Rows, read: list[ReadDict], there: list[ReadDict]) -> ColumnarSource:
     rows.ledger.skip(one.image for one in read if isinstance(one.image, Skipped))
-    if any(read[image].split is not None for image in there):
-        rows.splits = Splits.of([read[image].split for image in there])
+    if any(one.split is not None for one in there):
+        rows.splits = Splits.of([one.split for one in there])
     places = np.full(len(read), -1, np.int64)
-    places[there] = np.arange(len(there))
+    places[[not isinstance(one.image, Skipped) for one in read]] = np.arange(len(there))
 
     def leave_out(image: int, code: AnnotationCode, reason: str) -> None:
         named = f"its image {name_text(read[image].key)} was left out" if code is AnnotationCode.IMAGE else ""
         rows.ledger.leave_out(read[image].key, code, f"{reason.partition(': ')[0]}: {named}" if named else reason)
 
     return rows.source(
-        ByteStrings(read[image].key for image in there),
-        [cast(Image, read[image].image) for image in there],
+        ByteStrings(one.key for one in there),
+        [cast(Image, one.image) for one in there],
         places=places,
-        ids=np.array([-1 if (own := read[image].number) is None else own for image in there], np.int64),
+        ids=np.array([-1 if one.number is None else one.number for one in there], np.int64),
         leave_out=leave_out,
     )
 

@@ -79,7 +79,9 @@ def test_a_connection_of_someone_else(cluster: Any) -> None:
         ray.shutdown()
 
 
-@pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "127.0.0.1", "127.0.0.1:many"])
+@pytest.mark.parametrize(
+    "address", ["ray://127.0.0.1:10001", "127.0.0.1", "127.0.0.1:many", "127.0.0.1:" + "9" * 5000, "\0:1"]
+)
 def test_invalid_ray_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="address"):
         prefetch_ray([producers.counting], address=address)

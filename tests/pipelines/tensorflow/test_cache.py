@@ -566,6 +566,9 @@ def test_invalid_caches_are_refused(train: Split) -> None:
     for wrong in ("inf", "nan", "1e400", "2XB", True):
         with pytest.raises(UsageError, match=r"limit: got .*, expected .*(integer|number)"):
             Cache("x", limit=wrong)
+    for large in (2**63, 10**5000):
+        with pytest.raises(UsageError, match=r"^limit: got .*, expected "):
+            Cache("x", limit=large)
     assert Cache("x", limit="2TB").limit == 2 * 10**12
     assert Cache("x", limit="1.5 TiB").limit == 3 << 39
     with pytest.raises(UsageError, match="expected a Split or a Mixture"):

@@ -81,6 +81,9 @@ def test_the_rank_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "three")
     with pytest.raises(UsageError, match=r"WORLD_SIZE: got 'three' in the environment"):
         this_process()
+    monkeypatch.setenv("WORLD_SIZE", "9" * 5000)
+    with pytest.raises(UsageError, match=r"WORLD_SIZE: got '9+\.\.\. in the environment"):
+        this_process()
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,9 @@ def test_a_target_is_what_numpy_says(scenes: Dataset, image: GeometricTransform)
         assert target["image_id"].item() == int(record["image/source_id"])
         assert ("scale" in target) != image.crop.mirrors
         empty += not len(target["boxes"])
+    for number in (b"9" * 30, b"9" * 5000):  # no tensor holds them
+        _, target = transform({**split[0], "image/source_id": number}, 0)
+        assert "image_id" not in target
         assert target["masks"].shape[1:] == pixels.shape[1:]
         assert (target["boxes"][:, 2:] > target["boxes"][:, :2]).all()
     assert empty >= 5
