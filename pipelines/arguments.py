@@ -285,7 +285,7 @@ def _no_label(schema: Schema, label: str, usable: list[str], *, texts: bool) -> 
         remedy = "label=None gives only images; predict_batches and torch_predict_loader give them with their names"
         return UsageError("label", "this dataset has no label", remedy)
     place, what = ("key", "value") if texts else ("label", "number")
-    problem = f"got {escape(label)!r}, expected a feature with one {what} per record, or tags"
+    problem = f"got {shown(label)}, expected a feature with one {what} per record, or tags"
     remedy = f"there is {', '.join(map(repr, sorted(usable))) or 'none'}"
     if schema.key(OBJECT_LABEL) is not None:
         remedy += "; docs/train-objects.md shows batches with boxes"

@@ -11,7 +11,7 @@ import numpy as np
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER
 from shardfeed.budget import cpu_budget
 from shardfeed.declared import Count, Seed, Step, checked
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.arguments import (
     WHOLE,
     Augment,
@@ -462,7 +462,7 @@ class _Parts:
         self._keys = {key: schema.key(key) for key in asked}
         for key, known in self._keys.items():
             if known is None or known in (schema.key(ENCODED), RESTARTS):
-                problem = f"got {escape(key)!r}, expected features beside the image"
+                problem = f"got {shown(key)}, expected features beside the image"
                 raise UsageError("features", problem, f"there is {', '.join(map(repr, sorted(schema.features)))}")
         self._schema = schema
         needed = [*self._keys.values(), *self._needed_by_targets(schema, crop)]

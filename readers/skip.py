@@ -51,6 +51,7 @@ class Skip:
     def __repr__(self) -> str:
         return f"Skip({self.limit}), {len(self.found)} left out"
 
+    @checked
     def note(self, error: RecordError) -> None:
         """Count a damaged record. Raises IntegrityError if it exceeds the limit."""
         with self._lock:

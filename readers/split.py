@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shardfeed.declared import checked
-from shardfeed.errors import IntegrityError, RecordError, UsageError, escape, shown
+from shardfeed.errors import IntegrityError, RecordError, UsageError, shown
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
@@ -229,7 +229,7 @@ class Split(Sequence[Record]):
         feature = self.schema.features.get(key)
         if feature is None or not feature.scalar:
             scalars = sorted(name for name, feature in self.schema.features.items() if feature.scalar)
-            problem = f"got {escape(key)!r}, expected a feature with one value per record"
+            problem = f"got {shown(key)}, expected a feature with one value per record"
             raise UsageError("column", problem, f"it has {', '.join(scalars)}")
         return read_column(self.shards, self.schema, key, self._places)
 

@@ -92,7 +92,7 @@ class ArgumentShape:
         return f"got {shown(value)} in the list, expected {self.expected(value)}"
 
     def expected(self, value: Any) -> str:
-        """What a message expects in place of a value."""
+        """Name what a message expects in place of a value."""
         return self.words + (" that is not empty" if is_empty(value) else "")
 
 

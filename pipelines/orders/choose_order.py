@@ -8,7 +8,7 @@ import numpy as np
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.budget import memory_budget
 from shardfeed.declared import Count, Seed, checked
-from shardfeed.errors import UsageError, at_least, escape
+from shardfeed.errors import UsageError, at_least, escape, shown
 from shardfeed.pipelines.orders.arithmetic import MAX_SIZE, apportion
 from shardfeed.pipelines.orders.choices import Blocks, Global, OrderLike, Stored, Stream, Weights, order_object
 from shardfeed.pipelines.orders.order import BlockOrder, GlobalOrder, Order, StoredOrder, StreamOrder
@@ -185,7 +185,7 @@ def _class_strata(split: Split, key: str, weights: Weights | None) -> tuple[Spli
         key = OBJECT_LABEL if OBJECT_LABEL in labels and (split.schema.key(LABEL) or LABEL) not in labels else LABEL
     key = split.schema.key(key) or key
     if key not in labels:
-        problem = f"got {escape(key)!r}, expected a label whose classes have names"
+        problem = f"got {shown(key)}, expected a label whose classes have names"
         raise UsageError("balance", problem, f"there is {sorted(labels) or 'none'}")
     names = labels[key]
     if split.schema.features[key].scalar:
@@ -211,7 +211,7 @@ def _by_class(names: Sequence[str], sizes: np.ndarray, weights: Weights | None) 
         return [1.0] * len(names)
     if isinstance(weights, Mapping):
         if unknown := sorted(set(weights) - set(names)):
-            problem = f"got {escape(unknown[0])!r}, which is not a class"
+            problem = f"got {shown(unknown[0])}, which is not a class"
             raise UsageError("weights", problem, f"the classes are {_first_names(names)}")
         absent = [name for name, size in zip(names, sizes, strict=True) if size and name not in weights]
         if absent:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
 from shardfeed.declared import Int64, checked
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.arguments import Classes, tag_count
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, own_uniforms
 from shardfeed.pipelines.windows import SPARE, UNIFORMS
@@ -118,7 +118,7 @@ def draw_caption(features: Mapping[str, tf.Tensor], seed: tf.Tensor, key: str = 
     """
     if key not in features or features[key].dtype != tf.string:
         texts = [name for name, value in features.items() if value.dtype == tf.string]
-        problem = f"got {escape(key)!r}, expected a text feature"
+        problem = f"got {shown(key)}, expected a text feature"
         raise UsageError("key", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     captions = features[key]
     if captions.shape.rank == 0:

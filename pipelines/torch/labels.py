@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
 from shardfeed.declared import Int64, checked
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines import objects
 from shardfeed.pipelines.arguments import Classes, tag_count
 from shardfeed.pipelines.windows import SPARE, SampleSeed, own_seed
@@ -86,7 +86,7 @@ def draw_caption(record: Mapping[str, Any], seed: SampleSeed | Int64, key: str =
     captions = record.get(key)
     if not isinstance(captions, bytes | list):
         texts = [name for name, value in record.items() if isinstance(value, bytes | list)]
-        problem = f"got {escape(key)!r}, expected a text feature"
+        problem = f"got {shown(key)}, expected a text feature"
         raise UsageError("key", problem, f"there is {', '.join(map(repr, sorted(texts))) or 'none'}")
     if isinstance(captions, bytes):
         return captions

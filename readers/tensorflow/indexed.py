@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.errors import UsageError, escape
+from shardfeed.errors import UsageError, shown
 from shardfeed.naming import MANIFEST
 from shardfeed.readers.split import Split
 from shardfeed.schema import Schema
@@ -240,7 +240,7 @@ def parse_spec(schema: Schema, keys: Iterable[str] | None = None) -> ParseSpec:
     chosen = sorted(features) if keys is None else list(keys)
     for key in chosen:
         if key not in features:
-            problem = f"got {escape(key)!r}, which is not a feature of this dataset"
+            problem = f"got {shown(key)}, which is not a feature of this dataset"
             raise UsageError("keys", problem, f"it has {', '.join(sorted(features))}")
     spec: ParseSpec = {}
     for key in chosen:

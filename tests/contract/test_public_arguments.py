@@ -27,7 +27,7 @@ from shardfeed.declared import Count, check, checked
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import Global, mix
 from shardfeed.pipelines.torch import to_device
-from shardfeed.readers import Dataset
+from shardfeed.readers import Dataset, Skip
 
 PACKAGES = (
     "shardfeed",
@@ -284,6 +284,27 @@ def test_what_is_no_list_of_indices(flowers: Dataset, method: str, indices: Any)
     for samples in (train, train[3:], mix([(train, 1)])):
         with pytest.raises(UsageError, match=r"^indices: got .*, expected ndarray of one dimension"):
             getattr(samples, method)(indices)
+
+
+@pytest.mark.promise(73)
+def test_a_key_of_megabytes_is_shown_by_its_beginning(flowers: Dataset) -> None:
+    key, train = "x" * 10**7, flowers["train"]
+    for call in (
+        lambda: train.column(key),
+        lambda: shardfeed.array_batches(train, batch_size=4, image_size=8, label=key),
+        lambda: shardfeed.array_batches(train, batch_size=4, image_size=8, features=[key]),
+        lambda: shardfeed.array_batches(train, batch_size=4, image_size=8, order=Global(balance=key)),
+        lambda: shardfeed.predict_batches(train, batch_size=4, image_size=8, key=key),
+    ):
+        with pytest.raises(UsageError) as raised:
+            call()
+        assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.promise(73)
+def test_a_skip_counts_errors_of_records_alone() -> None:
+    with pytest.raises(UsageError, match=r"^error: got 3, expected RecordError"):
+        Skip(3).note(3)  # type: ignore[arg-type]  # the fault
 
 
 @pytest.mark.promise(73)
