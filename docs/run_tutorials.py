@@ -17,7 +17,7 @@ from PIL import Image
 
 HERE = Path(__file__).parent
 TUTORIALS = HERE / "tutorials"
-MOST_PIXELS = 160_000  # of a JPEG
+MOST_PIXELS = 90_000  # of a JPEG
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.ipynb"))
 
 
@@ -39,7 +39,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
-    """Store PNGs of outputs with 64 colours and JPEGs with quality 30, of at most 160,000 pixels."""
+    """Store PNGs of outputs with 64 colours and JPEGs with quality 30, of at most 90,000 pixels."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
             picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))

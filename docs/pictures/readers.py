@@ -1,4 +1,4 @@
-"""Draws readers.svg and its dark twin: every reader of "Reading for training" in docs/benchmarks.md as a bar.
+"""Draws readers.svg: every reader of "Reading for training" in docs/benchmarks.md as a bar.
 
 `python docs/pictures/readers.py` draws the figures of readers.json beside this file; `--results
 benchmarks/results/reading.json` takes them from a run of benchmarks/reading.py first.
@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from style import LOOKS, Look
+from style import LIGHT, Look
 
 HERE = Path(__file__).parent
 DECODER = "decoder"
@@ -70,7 +70,7 @@ def to_svg(found: dict[str, Any], look: Look) -> str:
 
 
 def main() -> int:
-    """Write both pictures."""
+    """Write the picture."""
     parser = argparse.ArgumentParser(description="Draw every reader of the benchmark as a bar.")
     parser.add_argument("--results", type=Path, help="reading.json of a run, to take the figures from")
     parser.add_argument("--out", type=Path, default=HERE / "readers.svg")
@@ -78,8 +78,7 @@ def main() -> int:
     kept = HERE / "readers.json"
     if args.results:
         kept.write_text(json.dumps(figures(args.results), indent=1) + "\n")
-    for look in LOOKS:
-        look.beside(args.out).write_text(to_svg(json.loads(kept.read_text()), look))
+    args.out.write_text(to_svg(json.loads(kept.read_text()), LIGHT))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""One look for the pictures of the docs: a palette for light pages and one for dark pages, and one font for both."""
+"""One look for the pictures of the docs: a palette, and a font."""
 
 import io
 import tempfile
@@ -14,9 +14,8 @@ from PIL import Image, ImageFont
 
 @dataclass(frozen=True)
 class Look:
-    """The colours of a picture, and what the name of its file ends in."""
+    """The colours of a picture."""
 
-    suffix: str
     paper: str
     ground: str  # below what does not fill its place
     ink: str
@@ -25,16 +24,8 @@ class Look:
     blue: str
     pale: str
 
-    def beside(self, path: Path) -> Path:
-        """The file of this look: `a.webp`, or `a-dark.webp` beside it."""
-        return path.with_stem(path.stem + self.suffix)
 
-
-LIGHT = Look("", "#ffffff", "#f1f2f4", "#1f2933", "#6b7785", "#d5dbe1", "#0072b2", "#9cc3e0")
-LOOKS = (
-    LIGHT,
-    Look("-dark", "#131416", "#22262b", "#e4e7eb", "#9aa5b1", "#3b444d", "#56b4e9", "#2f5f82"),
-)
+LIGHT = Look("#ffffff", "#f1f2f4", "#1f2933", "#6b7785", "#d5dbe1", "#0072b2", "#9cc3e0")
 
 
 @contextmanager

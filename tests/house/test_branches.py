@@ -20,7 +20,7 @@ FOLDERS = ("shardfeed", "converters", "readers", "pipelines", "tools")
 LIST = Path(__file__).with_name("branches.txt")
 MOST = 12
 LARGE = 20  # branches from which a function counts among the large ones
-MOST_LARGE = 88  # functions above LARGE; only lowered
+MOST_LARGE = 84  # functions above LARGE; only lowered
 
 BRANCH = (
     ast.If,
@@ -82,8 +82,15 @@ def counted() -> dict[str, int]:
 
 def listed() -> dict[str, int]:
     """The list of exceptions."""
-    rows = (line.split() for line in LIST.read_text().splitlines())
-    return {place: int(number) for number, place in rows}
+    numbers: dict[str, int] = {}
+    file = ""
+    for line in LIST.read_text().splitlines():
+        if not line.startswith(" "):
+            file = line
+            continue
+        number, name = line.split()
+        numbers[f"{file}::{name}"] = int(number)
+    return numbers
 
 
 def large(numbers: dict[str, int]) -> int:
@@ -92,8 +99,16 @@ def large(numbers: dict[str, int]) -> int:
 
 
 def as_text(numbers: dict[str, int]) -> str:
-    """The list as it is stored, one function a line, by place."""
-    return "".join(f"{number} {place}\n" for place, number in sorted(numbers.items()))
+    """The list as it is stored: each file, and below it its functions, one a line."""
+    lines: list[str] = []
+    file = ""
+    for place, number in sorted(numbers.items()):
+        of, name = place.split("::")
+        if of != file:
+            file = of
+            lines.append(file)
+        lines.append(f"  {number} {name}")
+    return "\n".join(lines) + "\n"
 
 
 def test_no_function_gains_branches() -> None:
