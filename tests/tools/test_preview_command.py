@@ -131,6 +131,13 @@ def test_reading_stops_when_rows_are_full_and_at_the_bound(tmp_path: Path, monke
     assert bands(sheet, range(2)) == [0]
 
 
+def test_more_columns_than_memory_has_room_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset(tmp_path / "few", [0, 1], ["cat", "dog"])
+    for columns in ("9" * 60, "501"):
+        assert main(["preview", str(tmp_path / "few"), "-o", str(tmp_path / "s.png"), "--columns", columns]) == 2
+        assert "--columns" in capsys.readouterr().err
+
+
 def test_an_empty_class_has_an_empty_row(tmp_path: Path) -> None:
     split = dataset(tmp_path / "empty", [0, 2], ["a", "b", "c"])
     sheet = contact_sheet(split)

@@ -12,7 +12,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.annotations import CAPTION, OBJECT_LABEL
-from shardfeed.declared import Positive, Typed, checked
+from shardfeed.declared import Range, Typed, checked
 from shardfeed.errors import UsageError, escape
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.readers.split import Split
@@ -23,6 +23,7 @@ from shardfeed.tools.arguments import check_output, command
 from shardfeed.tools.contact_sheet import TILE, WIDE_TILE, SheetRow, Tile, draw_sheet
 from shardfeed.tools.overlay import draw_annotations, has_annotations, raster_legend
 
+Columns = Annotated[int, Range(1, 500)]  # so that a sheet fits into memory
 ROWS = 50  # classes shown by default: larger sheets are unreadable
 RECORDS_READ = 20_000  # at most, for any size of split: some seconds from a local disk
 _GRID_ROWS = 8  # of a split without classes
@@ -35,7 +36,7 @@ def preview(
     *,
     output: Annotated[str, Typed("image file to write (default sheet.png)", "FILE", "o/output")] = "sheet.png",
     split: Annotated[str | None, Typed("split to show (default: train, else the first)", "NAME")] = None,
-    columns: Annotated[Positive | None, Typed("images per row (default 10; 6 for large images)", "N")] = None,
+    columns: Annotated[Columns | None, Typed("images per row (default 10; 6 for large images)", "N")] = None,
     classes: Annotated[
         str | None, Typed(f"names or labels of the classes to show (default: {ROWS} classes)", "A,B")
     ] = None,
