@@ -74,7 +74,7 @@ def draw(found: dict[str, np.ndarray], look: Look, path: Path) -> None:
         for axis in axes[0]:
             axis.set_yticks(range(0, SAMPLES + 1, 2_500))
             axis.yaxis.set_major_formatter("{x:,.0f}")
-        save(figure, path, colours=16)
+        save(figure, path, colours=8)
         plt.close(figure)
 
 

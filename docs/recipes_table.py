@@ -27,9 +27,9 @@ def layout_row(layout: Layout) -> str:
     """A line of the table."""
     typed = f"`shardfeed {layout.then or layout.typed}`"
     if layout.gives is not None:
-        return f"| {cell(layout.have)} | {cell(typed)} | {cell(layout.gives.described())} |"
+        return f"| {cell(layout.have)} | {cell(typed)} |"
     said = " and ".join(f"`{words}`" for words in layout.says)
-    return f"| {cell(layout.have)} | {cell(typed)} | an error that mentions {cell(said)} |"
+    return f"| {cell(layout.have)} | {cell(typed)}: an error that mentions {cell(said)} |"
 
 
 def tables() -> str:
@@ -39,7 +39,7 @@ def tables() -> str:
         typed = {layout.typed for layout in topic.layouts}
         rows = [layout_row(one) for one in topic.layouts if not one.today and one.then not in typed]
         if rows:
-            lines += [f"### {topic.title}", "", "| I have | I type | I get |", "|---|---|---|", *rows, ""]
+            lines += [f"### {topic.title}", "", "| I have | I type |", "|---|---|", *rows, ""]
     return "\n".join(lines)
 
 

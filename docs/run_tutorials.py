@@ -39,13 +39,13 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def make_pictures_lighter(notebook: nbformat.NotebookNode) -> None:
-    """Store PNGs of outputs with 64 colours and JPEGs with quality 30, of at most 90,000 pixels."""
+    """Store PNGs of outputs with 32 colours and JPEGs with quality 30, of at most 90,000 pixels."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         for kind in {"image/png", "image/jpeg"} & set(output.get("data", ())):
             picture = Image.open(io.BytesIO(base64.b64decode(output.data[kind])))
             lighter = io.BytesIO()
             if kind == "image/png":
-                picture.convert("RGBA").quantize(64, method=Image.Quantize.FASTOCTREE).save(
+                picture.convert("RGBA").quantize(32, method=Image.Quantize.FASTOCTREE).save(
                     lighter, "PNG", optimize=True
                 )
             else:

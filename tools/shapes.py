@@ -32,7 +32,7 @@ def draw_shapes(directory: str) -> None:
             os.makedirs(folder, exist_ok=True)
             for number in range(1, IMAGES_PER_CLASS + 1):
                 path = os.path.join(folder, f"{shape}_{number:03d}.jpg")
-                draw_shape(shape, number).save(path, "JPEG", quality=QUALITY, optimize=True)
+                draw_shape(shape, number).save(path, "JPEG", quality=QUALITY)
 
 
 def draw_shape(shape: str, number: int) -> Image.Image:

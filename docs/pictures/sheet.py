@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from style import LIGHT, sheets
 
 HERE = Path(__file__).parent
@@ -27,7 +28,9 @@ def main() -> int:
         source = [str(SCENES / "coco" / "instances.json"), dataset, "--images", str(SCENES / "images")]
         shardfeed_command(["convert", *source, "--split", "train=0.5,validation=0.5"])
         with sheets(LIGHT):
-            shardfeed_command(["preview", dataset, "-o", str(args.out), "--columns", "4"])
+            shardfeed_command(["preview", dataset, "-o", f"{scratch}/sheet.png", "--columns", "4"])
+        with Image.open(f"{scratch}/sheet.png") as sheet:
+            sheet.save(args.out, quality=45, method=6)
     return 0
 
 

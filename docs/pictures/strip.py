@@ -61,7 +61,7 @@ class Canvas:
 
     def save(self, path: Path) -> None:
         small = self.image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
-        small.save(path, quality=30, method=6)
+        small.save(path, quality=20, method=6)
 
 
 def folders(canvas: Canvas, left: float) -> None:

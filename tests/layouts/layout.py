@@ -37,16 +37,6 @@ class Gives:
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     where: Mapping[str, str] = field(default_factory=dict)  # file -> its split
 
-    def described(self) -> str:
-        """A few words for the page of recipes."""
-        found = ["several labels per image" if self.tags else "labels"] if self.classes is not None else []
-        found += ["boxes"] * (self.objects is not None) + ["object masks"] * bool(self.masks)
-        found += ["keypoints"] * bool(self.points) + ["captions"] * bool(self.captions)
-        found += ["a class per pixel"] * bool(self.raster)
-        found += [f"`{key}`" for key in self.values]
-        names = [f"`{part.split()[0]}`" for part in self.splits.split(",")]
-        return f"{', '.join(found) or 'images without labels'}; {', '.join(names)}"
-
 
 @dataclass(frozen=True)
 class Layout:

@@ -294,7 +294,9 @@ def small_photo() -> np.ndarray:
 def main() -> None:
     photo = small_photo()
     made = np.stack([case.made_by_torchvision(photo) for case in CASES])
-    np.savez_compressed(GOLDEN, names=np.array([case.name for case in CASES]), images=made)
+    # Differences of neighbours compress to half the bytes.
+    steps = np.diff(made, axis=2, prepend=np.uint8(0))
+    np.savez_compressed(GOLDEN, names=np.array([case.name for case in CASES]), steps=np.ascontiguousarray(steps))
 
 
 if __name__ == "__main__":

@@ -258,9 +258,15 @@ LAST = {
         "spawn",
         GUARD,
         "image_transform=Local()",
-        r"UsageError: workers: the transform .*: AttributeError: .*\.Local",
+        r"UsageError: workers: a transform, batch_transform .*: AttributeError: .*\.Local",
     ),
-    "lambda": ("file", "forkserver", GUARD, "transform=lambda *_: 0", "UsageError: workers: the transform .*lambda"),
+    "lambda": (
+        "file",
+        "forkserver",
+        GUARD,
+        "transform=lambda *_: 0",
+        "UsageError: workers: a transform, batch_transform .*lambda",
+    ),
     "collate_fn": (
         "file",
         "spawn",
