@@ -102,6 +102,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
         if not arguments:  # on stderr, and not a success: a script may lack an argument
             print(_overview(sys.stderr), file=sys.stderr)
             return UsageError.exit_code
+        _check_words(arguments)
         command, *rest = [*arguments[1:2], "--help"] if arguments[0] == "help" else arguments
         if command in ("-h", "--help"):
             print(_overview(sys.stdout))
@@ -125,6 +126,15 @@ def _exit_code(arguments: Sequence[str]) -> int:
     except OSError as error:  # not expected by any module, but still the machine's fault, not a bug
         _print_error(str(storage_error(str(error.filename or "a file"), "continue", error)))
         return StorageError.exit_code
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise UsageError for a word that no shell can give, only a program that calls `main`: half of a character."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            raise UsageError(escape(word), "got half of a character, which no file has in its name") from None
 
 
 def _check_command(command: str) -> None:

@@ -16,6 +16,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.readers import Dataset
+from shardfeed.tools.cli import main
 
 from trees import tree
 
@@ -344,3 +345,9 @@ sys.exit(cli.main(["inspect", "."]))
         done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 128 + number, done.stderr
         assert done.stderr.startswith(f"shardfeed: {said}")
+
+
+@pytest.mark.parametrize("words", [["adopt", "\ud800"], ["remove", "flowers", "--keys", "\ud800"], ["\ud800"]])
+def test_half_a_character_is_refused_by_name(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert r"\ud800: got half of a character" in capsys.readouterr().err
