@@ -160,7 +160,9 @@ def _end_of_user(text: str, begin: int, scheme: str) -> int:
         has_password, last = _user_of_hub(text, begin)
     if has_password:
         following = text.find("://", begin)
-        last = text.rfind("@", begin, len(text) if following < 0 else following)
+        # The next address begins behind a space or a quote: a "://" before that may be of the password.
+        own = len(text) if following < 0 else max(following, _end_of_run(text, begin, len(text)))
+        last = text.rfind("@", begin, own)
         if last < 0 <= following:  # the password has this "://"
             last = text.rfind("@", begin)
     return last + 1 if last >= 0 else begin

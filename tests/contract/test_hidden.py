@@ -7,7 +7,7 @@ import re
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardfeed.errors import StorageError, UsageError
@@ -28,6 +28,8 @@ def shown(address: str) -> str:
     return f"{UsageError(address, 'is not right')} {StorageError('x', f'got {address!r}, expected another')!r}"
 
 
+@example("http", "@://SECRET/", "")
+@example("s3", "@a://SECRET/", "/d")
 @given(st.sampled_from(["http", "https", "s3", "gs", "az", "ftp"]), PLAIN, st.sampled_from(["", "/d", "/d/e.jpg"]))
 def test_a_password_is_never_shown(scheme: str, secret: str, path: str) -> None:
     """Also with slashes, backslashes, colons and "@" in it."""
