@@ -4,12 +4,12 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.pipelines.augment.mixing import arithmetic
-from shardfeed.pipelines.augment.mixing.arithmetic import BITS, WHOLE, Draw, mixed
+from shardfeed.pipelines.augment.mixing.arithmetic import BITS, WHOLE, Draw, mixes
 from shardfeed.pipelines.windows import sample_seeds
 
 
-@mixed.register
-def _(
+@mixes("tensorflow")
+def mixed_tensors(
     images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, draw: Draw, classes: int | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The batch, mixed: images [b, height, width, channels], seed int64 [2]."""

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 
 from shardfeed.pipelines.augment.mixing import arithmetic
-from shardfeed.pipelines.augment.mixing.arithmetic import BITS, WHOLE, Draw, Mixed, mixed
+from shardfeed.pipelines.augment.mixing.arithmetic import BITS, WHOLE, Draw, Mixed, mixes
 
 
-@mixed.register
-def _(
+@mixes("torch")
+def mixed_tensors(
     images: torch.Tensor, labels: torch.Tensor, seed: int, draw: Draw, classes: int | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch, mixed: images [b, channels, height, width]."""

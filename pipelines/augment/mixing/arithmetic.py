@@ -4,8 +4,7 @@ Frameworks register theirs: `pipelines/torch/mixing.py` and `pipelines/tensorflo
 """
 
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,19 +30,38 @@ class Mixed(NamedTuple):
 Draw = Callable[[Any, int, int], Mixed]  # from the seed of a batch, and the height and width of its images
 
 
-@singledispatch
+# From images, labels, the seed of a batch, what draws, and the number of classes to the batch. By the name of the library
+# whose images are mixed: the pages are built without the libraries.
+_MIXERS: dict[str, Callable[[Any, Any, Any, Draw, int | None], Any]] = {}
+Mixer = TypeVar("Mixer", bound=Callable[..., Any])
+
+
+def mixes(library: str) -> Callable[[Mixer], Mixer]:
+    """Have the function below mix the arrays or tensors of a library."""
+
+    def add(mixer: Mixer) -> Mixer:
+        _MIXERS[library] = mixer
+        return mixer
+
+    return add
+
+
 def mixed(images: Any, labels: Any, seed: Any, draw: Draw, classes: int | None) -> Any:
     """The batch (images, labels), mixed, by the kind of its images. `classes`: of labels that are numbers of classes.
 
     Raises UsageError for images of another kind, without a number of classes where it is needed, or if it is too small.
     """
-    del labels, seed, draw, classes
+    for kind in type(images).__mro__:  # a tensor of another package may be one of PyTorch's, too
+        mixer = _MIXERS.get(kind.__module__.partition(".")[0])
+        if mixer is not None:
+            return mixer(images, labels, seed, draw, classes)
     remedy = "give it to a loader as batch_transform=, or mix NumPy arrays"
     raise UsageError("batch_transform", f"got images {shown(images)}, expected an array or a tensor", remedy)
 
 
-@mixed.register
-def _(images: np.ndarray, labels: Any, seed: Any, draw: Draw, classes: int | None) -> Any:
+@mixes("numpy")
+def mixed_arrays(images: np.ndarray, labels: Any, seed: Any, draw: Draw, classes: int | None) -> Any:
+    """The batch, mixed in its own memory: images [b, height, width, channels]."""
     drawn = draw(seed, *images.shape[1:3])
     mix_images(images, drawn)
     return images, mixed_labels(np.asarray(labels), drawn, classes)
