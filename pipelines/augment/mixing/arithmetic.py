@@ -30,8 +30,8 @@ class Mixed(NamedTuple):
 Draw = Callable[[Any, int, int], Mixed]  # from the seed of a batch, and the height and width of its images
 
 
-# From images, labels, the seed of a batch, what draws, and the number of classes to the batch. By the name of the library
-# whose images are mixed: the pages are built without the libraries.
+# From images, labels, the seed of a batch, what draws, and the number of classes to the batch.
+# By the name of the library: the pages are built without the libraries.
 _MIXERS: dict[str, Callable[[Any, Any, Any, Draw, int | None], Any]] = {}
 Mixer = TypeVar("Mixer", bound=Callable[..., Any])
 
