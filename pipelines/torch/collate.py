@@ -113,15 +113,20 @@ class Collate:
             return self._made(samples)
         batch = samples.made
         try:
-            if batch is None and samples and not samples.error:
-                if self.check_room is not None:
-                    SHARED_IMAGES.kept = self.check_room(batch_bytes(samples))
-                    self.check_room = None
-                with seeded(_OWN_SEED ^ samples.seed) if self.collate_fn is not None else nullcontext():
-                    batch = self._made(samples)
+            if samples and not samples.error:
+                self._check_first(samples if batch is None else batch)
+                if batch is None:
+                    with seeded(_OWN_SEED ^ samples.seed) if self.collate_fn is not None else nullcontext():
+                        batch = self._made(samples)
         except ShardfeedError as error:
-            samples.error = error
+            samples.error, batch = error, None
         return DamagedBatch(samples, batch) if samples.error or samples.left_out else batch
+
+    def _check_first(self, batch: Any) -> None:
+        """Check, with the first batch or its samples, that shared memory has room for such batches."""
+        if self.check_room is not None:
+            SHARED_IMAGES.kept = self.check_room(batch_bytes(batch))
+            self.check_room = None
 
     def _made(self, samples: Sequence[Any]) -> Any:
         """Return a batch of at least one sample."""

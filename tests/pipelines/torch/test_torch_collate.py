@@ -134,6 +134,21 @@ def test_shared_memory_is_checked_until_a_batch_fits() -> None:
     assert asked == [160] * 3
 
 
+def test_shared_memory_is_checked_for_a_batch_that_a_transform_has_made() -> None:
+    """By its own bytes, which may be more than the samples', and nothing of it is sent if it does not fit."""
+
+    def check(size: int) -> int:
+        raise StorageError("/dev/shm", f"no room for {size}")
+
+    collate, fetched = Collate(), FetchedBatch([(np.zeros(1), 1)])
+    fetched.made = torch.zeros(25), torch.zeros(10, dtype=torch.int64)
+    collate.check_room = check
+    batch = collate(fetched)
+    assert isinstance(batch, DamagedBatch)
+    assert batch.batch is None
+    assert "no room for 180" in str(batch.error)
+
+
 class Named(torch.Tensor):
     """A tensor of another class that knows something, as torchvision's do."""
 
