@@ -2,7 +2,7 @@
 
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
@@ -19,17 +19,16 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
-    bound_batch_transform,
     check_crop,
     check_image_feature,
     check_shared_batch,
     check_transforms,
     images_and_labels,
     tag_count,
-    transformed_batch,
     views_crop,
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
+from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform, transformed_batch
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
@@ -41,7 +40,7 @@ from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progres
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, RanksLike, even_cuts, ranks_of_environment, ranks_of_jax
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, batch_seed
+from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, batch_seed
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
@@ -49,8 +48,6 @@ from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema
 _CROP_FRACTION = 0.875
 _READY = 2  # batches that wait for their use
 TargetName = Literal["boxes", "masks", "keypoints", "raster"]
-
-ArrayTransform = Callable[[Any, SampleSeed], Any]  # from a batch and its seed to another batch
 
 _LISTS = {"boxes", "labels", "area", "iscrowd", "masks", "keypoints"}  # one array per image, of any length
 
@@ -73,7 +70,7 @@ def array_batches(
     label: str | None = LABEL,
     features: Sequence[str] | None = None,
     targets: Collection[TargetName] = (),
-    batch_transform: ArrayTransform | None = None,
+    batch_transform: BatchTransform | None = None,
     start_step: Step | None = None,
     damaged: Damaged = None,
     workers: WorkerCount | None = None,
@@ -287,7 +284,7 @@ class ArrayBatches(Iterable[Any]):
         damaged: Skip | None,
         workers: int | None,
         process: Ranks,
-        batch_transform: ArrayTransform | None = None,
+        batch_transform: BatchTransform | None = None,
     ) -> None:
         threads = max(1, cpu_budget() // process.ranks_on_this_machine) if workers is None else workers
         empty = not self._fill and process.ranks == 1

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 import shardfeed.pipelines.tensorflow.mixing  # noqa: F401  # so that mixings know TensorFlow's tensors
 from shardfeed.errors import UsageError
-from shardfeed.pipelines.arguments import check_returned
 from shardfeed.pipelines.augment.mixing.mixing import Mixing
+from shardfeed.pipelines.batch_transforms import BatchTransform, check_returned
 from shardfeed.pipelines.caching.client import chunk_of, close_clients, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.engine import DrawnReader, Records
 from shardfeed.pipelines.objects import SchemaTransform
@@ -62,8 +62,6 @@ def data_options(cpus: int) -> tf.data.Options:
 
 # From a sample's parsed features and its seed, int64 [2], to the parts of a batch: a tensor or a nest of tensors.
 Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
-# From a replica's batch of `Transform` outputs, and its own seed, int64 [2], to a new batch.
-BatchTransform = Callable[[Any, tf.Tensor], Any]
 
 
 _IN_FLIGHT = 2  # samples for each thread: one is always waiting, so that no thread waits for reading

@@ -16,17 +16,17 @@ from shardfeed.pipelines.arguments import (
     Channels,
     Size,
     Views,
-    bound_batch_transform,
     check_transforms,
     images_and_labels,
     views_crop,
     with_augment,
 )
+from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform
 from shardfeed.pipelines.orders.choices import OrderLike
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import StoredOrder
 from shardfeed.pipelines.samples import SamplesLike
-from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.augment import GraphTransform, usual_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.processes import WorkerCount

@@ -13,18 +13,18 @@ from shardfeed.pipelines.arguments import (
     Channels,
     Size,
     Views,
-    bound_batch_transform,
     check_shared_batch,
     check_transforms,
     image_or_transform,
     with_augment,
 )
+from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform
 from shardfeed.pipelines.orders.choices import OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import order_samples
 from shardfeed.pipelines.orders.order import Order, StreamOrder
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.samples import SamplesLike
-from shardfeed.pipelines.tensorflow.assembly import BatchTransform, Share, Transform, assemble_batches
+from shardfeed.pipelines.tensorflow.assembly import Share, Transform, assemble_batches
 from shardfeed.pipelines.tensorflow.batches import threads, training_crop
 from shardfeed.pipelines.tensorflow.labels import labelled
 from shardfeed.processes import WorkerCount

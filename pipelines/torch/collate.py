@@ -18,7 +18,8 @@ import shardfeed.pipelines.torch.mixing  # noqa: F401  # so that mixings know Py
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import takes, transformed_batch
+from shardfeed.pipelines.arguments import takes
+from shardfeed.pipelines.batch_transforms import BatchTransform, transformed_batch
 from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
 from shardfeed.pipelines.torch.samples import FetchedBatch
 from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, joined
@@ -201,7 +202,7 @@ class TransformedBatches:
     """Makes batches of samples by `collate`, and then by `batch_transform`, a function of a batch and its seed."""
 
     collate: Collate
-    batch_transform: Callable[[Any, SampleSeed], Any]
+    batch_transform: BatchTransform
 
     def __call__(self, samples: Sequence[Any], seed: SampleSeed, where: Callable[[], str]) -> Any:
         """The batch of some samples. `where` names it, for errors."""

@@ -21,8 +21,9 @@ import torch
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import Augment, bound_batch_transform, check_transforms, transformed_batch
+from shardfeed.pipelines.arguments import Augment, check_transforms
 from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits, joined_effect
+from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform, transformed_batch
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
@@ -35,8 +36,6 @@ from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples
 from shardfeed.pipelines.torch.steps import Steps
 from shardfeed.pipelines.windows import SampleSeed, batch_seed, sample_seeds, view_seeds
-
-BatchTransform = Callable[[Any, SampleSeed], Any]  # from a batch and its seed to another batch
 
 
 class DeviceFeed:

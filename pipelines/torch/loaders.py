@@ -19,7 +19,6 @@ from shardfeed.pipelines.arguments import (
     S,
     Size,
     Views,
-    bound_batch_transform,
     check_shared_batch,
     check_size,
     check_transforms,
@@ -27,6 +26,7 @@ from shardfeed.pipelines.arguments import (
     views_crop,
     with_augment,
 )
+from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform
 from shardfeed.pipelines.caching.client import read_ahead_in_order
 from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
@@ -55,7 +55,6 @@ from shardfeed.pipelines.torch.loading import SampleLoader, TorchLoader
 from shardfeed.pipelines.torch.samples import TorchSamples, Transform, ViewTransform, runs_no_python
 from shardfeed.pipelines.torch.steps import EvenSteps, Steps, this_process
 from shardfeed.pipelines.torch.workers import LoaderWorkers, WorkerPlan, Workers, plan_workers
-from shardfeed.pipelines.windows import SampleSeed
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, LABEL
@@ -77,7 +76,7 @@ def torch_loader(
     start_step: Step | None = None,
     pad: float | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
-    batch_transform: Callable[[Any, SampleSeed], Any] | None = None,
+    batch_transform: BatchTransform | None = None,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
     ranks: RanksLike = None,
@@ -421,7 +420,7 @@ def _obstacle(transform: ViewTransform[Any] | None, dtype: np.dtype, collate_fn:
 
 
 def _batches(
-    batch_transform: Callable[[Any, SampleSeed], Any] | None,
+    batch_transform: BatchTransform | None,
     collate_fn: Any,
     pad: float | None,
     decode: Decode,
