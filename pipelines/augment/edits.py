@@ -1,8 +1,8 @@
 """Edits: what augmentations do to the pixels of an image after its crop, as numbers that every backend carries out.
 
 An augmentation draws a few numbers and turns them into edits; nothing else is random. The compiled module
-(shardfeed/native/edit.cpp), NumPy (`values`, the reference) and a GPU carry the same edits out, within one level of
-255.
+(shardfeed/native/edit.cpp), NumPy (`values`, the reference) and PyTorch on a device carry the same edits out, in whole
+numbers, to the same pixels.
 """
 
 from collections.abc import Sequence
@@ -26,19 +26,18 @@ class Edit(IntEnum):
     MATRIX = 1
     POSTERIZE = 2  # 0: bits that are kept, 0..8
     SOLARIZE = 3  # 0: values from this on are inverted
-    INVERT = 4
-    EQUALIZE = 5
-    AUTOCONTRAST = 6
-    BLUR = 7  # 0: sigma in pixels; 1: the largest distance of a pixel that counts
-    SHARPNESS = 8  # 0: factor: 0 smooths, 1 changes nothing, 2 sharpens
+    EQUALIZE = 4
+    AUTOCONTRAST = 5
+    BLUR = 6  # 0: sigma in pixels; 1: the largest distance of a pixel that counts
+    SHARPNESS = 7  # 0: factor: 0 smooths, 1 changes nothing, 2 sharpens
     # 0..8 the homography, row by row, from a place (column, row, 1) of the new image to one of the old; 9: 0 for the
     # nearest pixel, 1 for bilinear interpolation; 10..12 the colour of what was outside.
-    WARP = 9
-    TURN = 10  # 0: quarter turns to the left, 0..3 (of a square 1 and 3, too); 1: whether rows are reversed after that
-    ERASE = 11  # 0..3 top, left, height, width; 4..6 the colour
+    WARP = 8
+    TURN = 9  # 0: quarter turns to the left, 0..3 (of a square 1 and 3, too); 1: whether rows are reversed after that
+    ERASE = 10  # 0..3 top, left, height, width; 4..6 the colour
 
 
-TABLES = (Edit.POSTERIZE, Edit.SOLARIZE, Edit.INVERT, Edit.EQUALIZE, Edit.AUTOCONTRAST)  # each value by itself
+TABLES = (Edit.POSTERIZE, Edit.SOLARIZE, Edit.EQUALIZE, Edit.AUTOCONTRAST)  # each value by itself
 MOVES = (Edit.WARP, Edit.TURN, Edit.ERASE)  # boxes, masks and key points follow these
 
 

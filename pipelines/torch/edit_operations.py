@@ -14,6 +14,7 @@ from shardfeed.pipelines.augment.edits import TABLES, Edit, Edits, parts_of
 from shardfeed.pipelines.augment.values import blur, matrix, sharpness, warp
 
 _LEVELS = 256
+_MOST_OFFSET = 2.0**29  # more than all pixels times their weights, so that sums fit into int32
 
 
 def edit_with_operations(images: Tensor, edits: Edits) -> Tensor:
@@ -62,8 +63,11 @@ def matrix_numbers(images: Tensor, numbers: np.ndarray) -> tuple[np.ndarray, np.
     bits = np.array([shift for _, shift in quantised], np.int32)
     shifts = moved(bits, images)[:, None]
     mean = images.sum((2, 3), dtype=torch.int64).double() / (images.shape[2] * images.shape[3])
-    offsets = (moved(of_mean, images) @ mean[..., None])[..., 0] + moved(added, images)
-    return weights, bits, torch.round(offsets * 2.0**shifts).int() + ((1 << shifts) >> 1)
+    offsets, parts = moved(added, images), moved(of_mean, images)
+    for channel in range(3):  # in this order, as the reference adds them
+        offsets = offsets + parts[:, :, channel] * mean[:, channel, None]
+    offsets = torch.round(offsets * 2.0**shifts).clamp(-_MOST_OFFSET, _MOST_OFFSET)
+    return weights, bits, offsets.int() + ((1 << shifts) >> 1)
 
 
 def _table(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
@@ -82,8 +86,6 @@ def value_tables(images: Tensor, kind: Edit, numbers: np.ndarray) -> Tensor:
         tables = values & (0xFF << (8 - first.long()))
     elif kind == Edit.SOLARIZE:
         tables = torch.where(values >= first, 255 - values, values)
-    elif kind == Edit.INVERT:
-        tables = (255 - values).expand(count, 1, _LEVELS)
     else:
         tables = (_equalized if kind == Edit.EQUALIZE else _stretched)(_counts(images), values)
     return tables.clamp(0, 255).to(torch.uint8).expand(count, channels, _LEVELS)

@@ -18,7 +18,7 @@ from shardfeed.errors import UsageError
 
 VARIABLE = "SHARDFEED_NATIVE"
 
-_INTERFACE = 6  # of native.h
+_INTERFACE = 7  # of native.h
 _REMEDY = (
     "install a C++ compiler and the headers of libjpeg-turbo (Debian: `apt-get install g++ libjpeg62-turbo-dev`), then"
     " shardfeed again: `pip install --force-reinstall --no-deps .` in its clone"

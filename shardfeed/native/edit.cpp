@@ -195,9 +195,7 @@ void make_table(Edit kind, double number, const Histogram &counts, Table &table)
         for (int v = 0; v < LEVELS; v++) table[v] = static_cast<uint8_t>(v >= number ? 255 - v : v);
         break;
     case Edit::EQUALIZE: equalize(counts, table); break;
-    case Edit::AUTOCONTRAST: stretch(counts, table); break;
-    default:  // INVERT
-        for (int v = 0; v < LEVELS; v++) table[v] = static_cast<uint8_t>(255 - v);
+    default: stretch(counts, table);  // AUTOCONTRAST
     }
 }
 

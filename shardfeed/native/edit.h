@@ -11,7 +11,6 @@ enum class Edit : int32_t {
     MATRIX,
     POSTERIZE,
     SOLARIZE,
-    INVERT,
     EQUALIZE,
     AUTOCONTRAST,
     BLUR,

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SHARDFEED_INTERFACE 6
+#define SHARDFEED_INTERFACE 7
 #define SHARDFEED_VISIBLE extern "C" __attribute__((visibility("default")))
 
 // SHARDFEED_INTERFACE of what was built.

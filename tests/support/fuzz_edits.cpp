@@ -26,7 +26,7 @@ void try_edit(const Input &bytes, Draw &draw) {
     const int slots = draw() % 4;
     std::vector<int32_t> kinds(slots);
     std::vector<double> numbers(slots * NUMBERS);
-    for (int32_t &kind : kinds) kind = draw() % 32 ? draw() % 12 : static_cast<int32_t>(draw());
+    for (int32_t &kind : kinds) kind = draw() % 32 ? draw() % 11 : static_cast<int32_t>(draw());
     for (double &number : numbers) number = any_number(draw);
     if (draw() % 2)  // a warp by an affine map, a radius of a blur
         for (int slot = 0; slot < slots; slot++) {

@@ -1,4 +1,4 @@
-"""`Edit.POSTERIZE`, `SOLARIZE`, `INVERT`, `EQUALIZE` and `AUTOCONTRAST`: each value becomes another, by a table."""
+"""`Edit.POSTERIZE`, `SOLARIZE`, `EQUALIZE` and `AUTOCONTRAST`: each value becomes another, by a table."""
 
 import numpy as np
 
@@ -23,8 +23,6 @@ def table(kind: Edit, numbers: np.ndarray, counts: np.ndarray) -> np.ndarray:
         made = values & (0xFF << (8 - int(numbers[0])))
     elif kind == Edit.SOLARIZE:
         made = np.where(values >= numbers[0], 255 - values, values)
-    elif kind == Edit.INVERT:
-        made = 255 - values
     elif kind == Edit.EQUALIZE:
         made = _equalized(counts)
     else:

@@ -276,10 +276,10 @@ def test_changes_of_trivial_augment_wide() -> None:
     """Each of fourteen equally often; each magnitude, too, and half of them negative."""
     edits = drawn(trivial_augment_wide(), 3 * MANY)
     kinds = edits.kinds[:, 0]
-    counts = np.bincount(kinds, minlength=12)
+    counts = np.bincount(kinds, minlength=len(Edit))
     expected = {Edit.NONE: 1, Edit.WARP: 5, Edit.MATRIX: 3, Edit.SHARPNESS: 1, Edit.POSTERIZE: 1}
     expected |= {Edit.SOLARIZE: 1, Edit.EQUALIZE: 1, Edit.AUTOCONTRAST: 1}
-    assert_as_often(counts.tolist(), [expected.get(Edit(kind), 0) / 14 for kind in range(12)])
+    assert_as_often(counts.tolist(), [expected.get(kind, 0) / 14 for kind in Edit])
     factors = edits.numbers[kinds == Edit.SHARPNESS, 0, 0]
     bins, often = np.unique(np.rint((factors - 1) / 0.033).astype(int), return_counts=True)
     assert bins.tolist() == list(range(-30, 31))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment import color_jitter, gaussian_blur, grayscale, vertical_flip
-from shardfeed.pipelines.augment.edits import Edit
+from shardfeed.pipelines.augment.edits import Edit, Edits
 from shardfeed.readers import Dataset
 
 torch = pytest.importorskip("torch")
@@ -40,6 +40,17 @@ def test_each_kind(kind: Edit, seed: int, height: int, width: int) -> None:
 @drawn(st.integers(0, 2**32 - 1))
 def test_several_in_turn(seed: int) -> None:
     edits_agree(np.random.default_rng(seed).choice([*Edit], (4, 5)), seed, 24, 24)
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e9, 1e15])
+def test_colours_far_beyond_all_pixels(factor: float) -> None:
+    """As factors of several augmentations may multiply to: sums of 32 bits do not turn around."""
+    rng = np.random.default_rng(7)
+    images = rng.integers(0, 256, (6, 9, 11, 3), dtype=np.uint8)
+    edits = some_edits(np.full((6, 1), Edit.MATRIX), rng, 9, 11)
+    edits = Edits(edits.kinds, edits.numbers * factor)
+    made = edit_batch(torch.from_numpy(images.copy()).permute(0, 3, 1, 2), edits).permute(0, 2, 3, 1)
+    np.testing.assert_array_equal(made.numpy(), by_numpy(images, edits))
 
 
 AUGMENT = [color_jitter(0.4, 0.4, 0.4, 0.1, p=0.8), gaussian_blur(9), grayscale(0.2)]
