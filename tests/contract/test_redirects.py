@@ -17,7 +17,7 @@ from web_server import web_server
 
 pytestmark = pytest.mark.promise(74)
 
-# Prints a guard's port, and takes all descriptors, or gives them back, as it is told.
+# Prints a guard's port, and takes all descriptors, gives them back, or looks, as it is told.
 PROGRAM = """
 import os, sys
 from shardfeed.storage.redirects import Guard
@@ -31,7 +31,7 @@ for line in sys.stdin:
                 taken.append(os.open(os.devnull, os.O_RDONLY))
         except OSError:
             pass
-    else:
+    if line == "give back\\n":
         while taken:
             os.close(taken.pop())
     print(line.strip(), repr(guard.exhausted), flush=True)
@@ -114,7 +114,10 @@ def test_a_process_without_a_descriptor_goes_on_when_it_has_one(tmp_path: Path) 
                 tell("take")
             for _ in range(20):
                 assert answer_through(port, authority) == b""
-            assert "Too many open files" in tell("look")
+            # The last one may have been accepted, and found none for the connection to the store: that is no such error.
+            while "Too many open files" not in tell("look"):
+                tell("take")
+                assert answer_through(port, authority) == b""
             tell("give back")
             while answer_through(port, authority) != b"HTTP/1.1 200":  # connections from before are closed first
                 time.sleep(0.05)

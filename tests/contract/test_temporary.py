@@ -20,7 +20,7 @@ folder = TemporaryFolder(sys.argv[1])
 open(os.path.join(folder.path, "file"), "w").close()
 if sys.argv[2] == "child" and os.fork() == 0:
     os.setsid()
-print(folder.path, flush=True)
+os.write(1, f"{folder.path}\\n".encode())  # at once: the other process writes, too
 time.sleep(1000)
 """
 pytestmark = pytest.mark.promise(77)
