@@ -166,8 +166,8 @@ class DeviceFeed:
         """The most memory of PyTorch's that images take on the device at once, with `decode="cuda"`.
 
         It is known before the first batch: of batches that wait, are made or in use, and of decoded images. Labels,
-        boxes, masks, what `image_transform` takes, and some memory of nvJPEG's come on top. Raises UsageError for other
-        loaders.
+        boxes, masks, what `image_transform` and augmentations take, and some memory of nvJPEG's come on
+        top. Raises UsageError for other loaders.
         """
         loader: Any = self.loader
         if getattr(getattr(loader, "dataset", None), "decode", "") != "cuda":

@@ -114,7 +114,7 @@ def test_a_process_without_a_descriptor_goes_on_when_it_has_one(tmp_path: Path) 
                 tell("take")
             for _ in range(20):
                 assert answer_through(port, authority) == b""
-            # The last one may have been accepted, and found none for the connection to the store: that is no such error.
+            # The last one may have been accepted, and found none for the connection to the store.
             while "Too many open files" not in tell("look"):
                 tell("take")
                 assert answer_through(port, authority) == b""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy as np
 
@@ -11,6 +11,16 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.augmentation import Augmentation, Draws, edits_of_each
 from shardfeed.pipelines.augment.edits import Edits
 from shardfeed.pipelines.augment.mixing.mixing import Mixing, OneMixing
+
+
+@overload
+def one_of(
+    transforms: Sequence[Augmentation], weights: Sequence[float] | None = None
+) -> "Alternatives": ...  # type checkers know which of the two it is
+
+
+@overload
+def one_of(transforms: Sequence[Mixing], weights: Sequence[float] | None = None) -> OneMixing: ...
 
 
 @checked
