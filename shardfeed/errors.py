@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardfeed.hidden import without_secrets as without_secrets
 
@@ -72,6 +72,34 @@ def argument(name: str, value: object = None, *, python: str = "", typed: str = 
         name, value = (name if value else f"no_{name}"), None
     after = typed or ("" if value is None else shlex.quote(str(value)))
     return f"\ue000{name}\ue001{in_python}\ue001{after}\ue002"
+
+
+SOURCE = "another source"  # the name of the argument without a flag, in advice
+
+
+def as_source(folder: str | bytes, text: str = "") -> str:
+    """Format a folder that is to be given in the place of the one that was; `text`: words for it instead of its path.
+
+    It is marked as an argument is, so that advice can be tried before it is printed.
+    """
+    folder = name_text(folder) if isinstance(folder, bytes) else folder
+    return f"\ue000{SOURCE}\ue001{text or escape(folder)}\ue001{folder}\ue002"
+
+
+class MarkedArgument(NamedTuple):
+    """An argument in a part of a message: as Python writes it, what follows its flag, and where it stands."""
+
+    name: str
+    python: str
+    typed: str
+    start: int
+    end: int
+
+
+def marked_arguments(text: str) -> Iterator[MarkedArgument]:
+    """Yield the arguments in a part of an error's message (`error.args`), in order."""
+    for found in _ARGUMENT.finditer(text):
+        yield MarkedArgument(found[1], found[2], found[3], found.start(), found.end())
 
 
 def _format_arguments(text: str, flags: Mapping[str, str]) -> str:

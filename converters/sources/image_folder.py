@@ -9,7 +9,7 @@ Folders that are laid out for another task are refused: their names are no class
 import os
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,10 @@ from shardfeed.converters.sources.files.listing import (
     Listing,
     folder_splits,
     names_image,
+    split_level,
     split_named,
     split_words_in,
+    splits_meant,
     top_folders,
     usual_split,
 )
@@ -47,7 +49,7 @@ from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.rows.columns import Codes, KnownClasses, Labels, Splits
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.declared import checked
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, argument, as_source, escape
 from shardfeed.schema import LABEL
 from shardfeed.text import counted, some
 
@@ -302,33 +304,48 @@ def _check(
     given: tuple[str, ...] | None,
     others: SkippedFiles,
 ) -> None:
-    root = listing.root
+    """Raise UsageError where folders are missing in which files of a class would be."""
     names = argument("pattern", python="FileNames", typed="REGEX")
-    table = with_labels(root, others.labels)
+    table = with_labels(listing.root, others.labels)
     tables = f"give their labels by {table} (a table of paths and labels) or {names} (labels in the file names)"
     for top in splits:
-        if any(key.startswith(top + b"/") for key in found.strays) and not any(t == top for t, _ in found.filled):
-            place = root.rstrip(b"/") + b"/" + top
-            left = argument("exclude", f"/{escape(top)}")
-            alone = argument("unlabelled", python="Unlabelled")
-            remedy = f"leave it out by {left} (and convert it alone by {alone}), or {tables}"
-            raise UsageError(place, "got files and no class folders", remedy)
+        _check_split(listing, found, top, tables)
     if not found.folders:
-        raise UsageError(root, "got files and no folders, expected one folder for each class", tables)
-    only = escape(found.folders[0]) if len(found.folders) == 1 and given is None else ""
-    places = {top + b"/" + (folder + b"/" if splits else b"") for top, folder in found.filled if only}
-    inside = list(map(listing.children, places))
+        raise UsageError(listing.root, "got files and no folders, expected one folder for each class", tables)
+    if len(found.folders) == 1 and given is None:
+        _check_only(listing, found, splits, others)
+
+
+def _check_split(listing: Listing, found: _ClassFolders, top: bytes, tables: str) -> None:
+    """Raise UsageError for the folder of a split with files and no class folder; `tables`: how labels can be given."""
+    has_files = any(key.startswith(top + b"/") for key in found.strays)
+    has_classes = any(filled == top for filled, _ in found.filled)
+    if has_files and not has_classes:
+        left = argument("exclude", f"/{escape(top)}")
+        alone = argument("unlabelled", python="Unlabelled")
+        remedy = f"leave it out by {left} (and convert it alone by {alone}), or {tables}"
+        raise UsageError(os.path.join(listing.root, top), "got files and no class folders", remedy)
+
+
+def _check_only(listing: Listing, found: _ClassFolders, splits: Collection[bytes], others: SkippedFiles) -> None:
+    """Raise UsageError for one class folder that holds nothing but folders."""
+    only, labels = found.folders[0], others.labels
+    places = [top + b"/" + (folder + b"/" if splits else b"") for top, folder in found.filled]
+    inside = [listing.children(place) for place in places]
     deeper = sorted({name for names, _ in inside for name in names})
-    if deeper and not any(files for _, files in inside):
-        problem = f"got one class folder, '{only}', with only folders in it ({some(deeper)})"
-        inner = b"" if splits else _innermost(listing, found.folders[0])
-        root_ = f"'{escape(inner)}' in it" if inner.count(b"/") else "that folder"
-        one = argument("class_names", python=f"class_names=['{only}']", typed=f"FILE with the line '{only}'")
-        alone = without_labels() if others.labels else ""
-        if others.labels:
-            problem += f", next to annotations or lists: {shown_annotations(others.labels)}"
-        way = f"give {root_} {argument('path', python='as the root')}"
-        raise UsageError(root, problem, f"{way}, {alone}or {one} for one class")
+    if not deeper or any(files for _, files in inside):
+        return
+    problem = f"got one class folder, '{escape(only)}', with only folders in it ({some(deeper)})"
+    problem += f", next to annotations or lists: {shown_annotations(labels)}" if labels else ""
+    called = "that folder"
+    if not splits:
+        inner = _innermost(listing, only)
+        called = as_source(os.path.join(listing.root, inner), f"'{escape(inner)}' in it" if b"/" in inner else called)
+    one = argument(
+        "class_names", python=f"class_names=['{escape(only)}']", typed=f"FILE with the line '{escape(only)}'"
+    )
+    way = f"give {called} {argument('path', python='as the root')}"
+    raise UsageError(listing.root, problem, f"{way}, {without_labels() if labels else ''}or {one} for one class")
 
 
 def _innermost(listing: Listing, folder: bytes) -> bytes:
@@ -425,15 +442,22 @@ def _not_classes(look: Look, names: Sequence[str], labels: Mapping[bytes, Annota
     root = os.fsencode(look.path)
     way = f"give {with_labels(root, labels)} if it has labels; " if label_table(root, labels) else ""
     splits = [name for name in look.names()[0] if usual_split(name)]
-    way += f"give only {some(splits)} if its folders are classes; " if splits else ""
+    way += f"give only {_each_as_source(look, splits)} if its folders are classes; " if splits else ""
     way += "" if splits else _inner_classes(look, names)
     problem = f"its folders ({some(names)}) may not be classes"
     if labels:
         problem += f": next to them are annotations or lists that are not read: {shown_annotations(labels)}"
         way += read_otherwise(labels)
     elif len(names) == 1 and not splits:
-        way += f"give {escape(names[0])} as SOURCE if the names of its files or folders have the classes; "
+        inner = as_source(os.path.join(look.path, names[0]), escape(names[0]))
+        way += f"give {inner} as SOURCE if the names of its files or folders have the classes; "
     return UsageError(look.path, problem, f"{way}{without_labels()}{keep_classes()}")
+
+
+def _each_as_source(look: Look, folders: Sequence[str], between: str = ", ") -> str:
+    """Format folders of which each can be given alone: the first three."""
+    each = [as_source(os.path.join(look.path, folder), escape(folder)) for folder in folders[:3]]
+    return between.join([*each, *(["..."] if len(folders) > 3 else [])])
 
 
 def _check_splits(look: Look, names: Sequence[str], *, classes_alone: bool) -> None:
@@ -442,7 +466,7 @@ def _check_splits(look: Look, names: Sequence[str], *, classes_alone: bool) -> N
     if len(words) > 1 and 2 * len(words) > len(names):
         deeper = {name: look.names(name)[0] for name in words}
         inner = [f"{name}/{deeper[name][0]}" for name in words if deeper[name]]
-        way = f"give {' or '.join(map(escape, inner or words))} alone, {'' if inner else without_labels()}"
+        way = f"give {_each_as_source(look, inner or words, ' or ')} alone, {'' if inner else without_labels()}"
         classes = any(len(generic_names(those)) < len(those) > 1 for those in deeper.values())
         if classes_alone and not classes:
             return
@@ -480,7 +504,8 @@ class Unlabelled(ListedSource):
     """All images under `root`, in any subfolders, without labels; other files are counted in a note.
 
     If every folder in the root, or in the one folder that holds all images, is named like a split (`train`, `val`,
-    `test` ...) and there are no files next to them, the folders are splits. There are no features; the path relative to
+    `test` ...) and there are no files next to them, the folders are splits; so are the folders of a level that all have
+    such a word in their names (`trainA`, `trainB`, `testA`). There are no features; the path relative to
     `root` is in `image/filename`, as for every image. `include`, `exclude`, `follow_links`: see `list_files`. Raises
     UsageError if there is no image.
 
@@ -505,10 +530,15 @@ class Unlabelled(ListedSource):
 
 
 def _common_splits(listing: Listing) -> Splits | None:
-    """Find splits by the folders in the common folder of all images (`images/100k/train`, `val`), else in the root."""
+    """Find splits by the folders in the common folder of all images (`images/100k/train`, `val`), else in the root.
+
+    Else by the words in the names of all folders of one level: `trainA`, `testA`.
+    """
     ends = [os.path.dirname(listing.key(i)) for i in (0, len(listing) - 1)]  # sorted: all others begin as both do
     for folder in dict.fromkeys((os.path.join(os.path.commonpath(ends), b""), b"")):
         folders, start = folder_splits(listing, folder), len(folder)
         if folders and all(b"/" in key[start:] for key in listing):
             return Splits.of([folders[key[start:].partition(b"/")[0]] for key in listing])
-    return None
+    paths = [os.fsdecode(key).split("/")[:-1] for key in listing]
+    level = split_level(paths)
+    return None if level is None else Splits.of([splits_meant(path[level]).pop() for path in paths])

@@ -11,7 +11,7 @@ from shardfeed.converters.sources.files.folder_layouts import label_table
 from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Evidence, Look, expand_braces
-from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, Options, given, naming
+from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, Options, naming
 from shardfeed.converters.sources.readers import (
     ARCHIVE_ENDS,
     BY_NAME,
@@ -24,6 +24,8 @@ from shardfeed.converters.sources.readers import (
     reader_named,
     recognise,
 )
+from shardfeed.converters.sources.recognition.decision import with_tried_advice
+from shardfeed.converters.sources.recognition.request import Request
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.declared import Typed, checked
@@ -85,45 +87,108 @@ def open_source(
         LabelFileError: a label file is ambiguous.
         StorageError: the folder cannot be read.
     """
-    values: Mapping[str, Any] = given(options)
-    wanted: Mapping[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
-    if is_address(path) or any(is_address(values.get(name)) for name in _PLACES):
-        return _open_remote(path, values, reader, wanted, options)
-    look = Look(os.fsdecode(path), include, exclude, follow_links)
-    for name in _PLACES:
-        _check_place(values.get(name))
-    chosen = reader_named(reader) if isinstance(reader, str) else None
-    _check_there(look)
-    if isinstance(reader, Reader):  # unguarded: exceptions of its code are not a sign of hostile files
-        return _read(reader, look, values, f"read as {reader.name}, as requested")
-    with guarded(look.path):
-        if chosen is None:
-            return _recognised(look, values, options, wanted)
-        of_folders = chosen.options is not ColumnOptions and chosen.name != "labels"
-        if of_folders and (source := _of_archive(look, chosen.name, options, wanted)):
+    wanted: dict[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
+    request = Request.of(path, options, reader=reader, **wanted)  # type: ignore[arg-type]  # an address may be any
+    if is_address(path) or any(is_address(request.values.get(name)) for name in _PLACES):
+        return _open_remote(request)
+    opening = _Opening(replace(request, path=os.fsdecode(path)))
+    try:
+        return opening.source()
+    except UsageError as refusal:
+        raise with_tried_advice(refusal, opening.request, _opened) from refusal.__cause__
+
+
+def _opened(request: Request) -> Source:
+    """Open a request that advice makes of another one."""
+    return _Opening(request).source()
+
+
+class _Opening:
+    """The way from a path to its source: through archives and only folders, to a reader that recognises what is there.
+
+    `request`: of what is opened now. `notes`: what was opened on the way. `kept`: the folders of unpacked archives.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.notes, self.kept = request, list[str](), list[object]()
+
+    def source(self) -> Source:
+        """Return the source. Raises UsageError, LabelFileError, StorageError."""
+        reader = self.request.reader
+        if isinstance(reader, Reader):  # unguarded: exceptions of its code are not a sign of hostile files
+            look = self._look()
+            return _read(reader, look, self.request.values, f"read as {reader.name}, as requested")
+        chosen = None if reader is None else reader_named(reader)
+        while True:
+            look = self._look()
+            with guarded(look.path):
+                source = self._recognised(look) if chosen is None else self._chosen(look, chosen)
+            if source is not None:
+                return self._noted(source)
+
+    def _look(self) -> Look:
+        """Look at the path. Raises UsageError if it is missing, or nothing that can be read."""
+        look = Look(self.request.path, **self.request.wanted)
+        for name in _PLACES:
+            _check_place(self.request.values.get(name))
+        _check_there(look)
+        return look
+
+    def _chosen(self, look: Look, reader: Reader) -> Source | None:
+        """The source of the reader that the user chose; None after a step into an archive."""
+        of_folders = reader.options is not ColumnOptions and reader.name != "labels"
+        if of_folders and self._unpacked(look):
+            return None
+        return _read(reader, look, self.request.values, f"read as {reader.name}, as requested")
+
+    def _recognised(self, look: Look) -> Source | None:
+        """The source of the reader that recognises the path, else of class folders or labels; None after a step."""
+        values = self.request.values
+        _refuse_dataset(look)
+        if table := _table_of_labels(look, values):
+            return table
+        _check_label_file(look, values)
+        seen = recognise(look, values)
+        if fit := _choose_reader(look, seen):
+            return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
+        for one, fit in _of_packages(look, values):
+            return _read(one, look, values, f"recognised as {one.name}", fit)
+        if refused := _of_samples(look, values):
+            raise refused
+        if self._unpacked(look) or self._entered(look):
+            return None
+        return _plain(look, values, seen)
+
+    def _unpacked(self, look: Look) -> bool:
+        """Go on in the folder of an archive, unpacked; False if the path is no archive."""
+        if not (look.is_file and look.path.lower().endswith(ARCHIVE_ENDS)):
+            return False
+        from shardfeed.converters.sources.files.archive import is_archive, unpack  # not above: folders are usual
+
+        if not is_archive(look.path):
+            return False
+        unpacked, notes = unpack(look.path)
+        self.notes += [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
+        self.kept.append(unpacked)
+        self.request = replace(self.request, path=unpacked.folder)
+        return True
+
+    def _entered(self, look: Look) -> bool:
+        """Go on in the only folder of the path; False if there is none."""
+        inner = "" if "labels" in self.request.values else _only_folder(look)
+        if not inner:
+            return False
+        self.notes.append(f"the only folder in it is read: {escape(inner)}")
+        self.request = replace(self.request, path=os.path.join(look.path, inner))
+        return True
+
+    def _noted(self, source: Source) -> Source:
+        """The source with notes on the way to it in front of its own; unpacked files live as long as it does."""
+        if not self.notes:
             return source
-        return _read(chosen, look, values, f"read as {chosen.name}, as requested")
-
-
-def _recognised(look: Look, values: Mapping[str, Any], options: Options | None, wanted: Mapping[str, Any]) -> Source:
-    """The source of the reader that recognises the path, else of the folder in it, else of class folders or labels."""
-    _refuse_dataset(look)
-    if table := _table_of_labels(look, values):
-        return table
-    _check_label_file(look, values)
-    found = recognise(look, values)
-    if fit := _choose_reader(look, found):
-        return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
-    for one, fit in _of_packages(look, values):
-        return _read(one, look, values, f"recognised as {one.name}", fit)
-    if refused := _of_samples(look, values):
-        raise refused
-    if source := _of_archive(look, None, options, wanted):
-        return source
-    if "labels" not in values and (inner := _only_folder(look)):
-        notes = [f"the only folder in it is read: {escape(inner)}"]
-        return _noted(open_source(os.path.join(look.path, inner), options=options, **wanted), notes)
-    return _plain(look, values, found)
+        assert isinstance(source, ColumnarSource)
+        findings = replace(source.findings, notes=[*self.notes, *source.findings.notes])
+        return source.changed(findings=findings, kept=(*self.kept, source.kept))
 
 
 def _refuse_dataset(look: Look) -> None:
@@ -131,20 +196,6 @@ def _refuse_dataset(look: Look) -> None:
     if look.is_folder and os.path.isfile(os.path.join(look.path, MANIFEST)) and has_manifest(look.path):
         remedy = "`shardfeed reshard DIR OUT` rewrites its shards; `append`, `merge` and `filter` change its contents"
         raise UsageError(look.path, "is already a dataset", remedy)
-
-
-def _of_archive(look: Look, reader: str | None, options: Options | None, wanted: Mapping[str, Any]) -> Source | None:
-    """The source of the folder in an archive, unpacked; None if the path is no archive."""
-    if not (look.is_file and look.path.lower().endswith(ARCHIVE_ENDS)):
-        return None
-    from shardfeed.converters.sources.files.archive import is_archive, unpack  # not above: folders are usual
-
-    if not is_archive(look.path):
-        return None
-    unpacked, notes = unpack(look.path)
-    notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
-    source = _noted(open_source(unpacked.folder, reader=reader, options=options, **wanted), notes)
-    return source.changed(kept=(unpacked, source.kept))
 
 
 def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> Source:
@@ -161,17 +212,11 @@ def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> 
         raise
 
 
-def _open_remote(
-    path: str | os.PathLike[str],
-    values: Mapping[str, Any],
-    reader: str | Reader | None,
-    wanted: Mapping[str, Any],
-    options: Options | None,
-) -> Source:
+def _open_remote(request: Request) -> Source:
     """The source of a path, a label file or a folder of images at URLs, by folders that stand for the URLs."""
     from shardfeed.converters.sources.mirror import Mirror  # not above: local sources need no client
 
-    mirror, alone = Mirror(wanted["exclude"]), not any(name in values for name in _PLACES)
+    mirror, alone = Mirror(request.exclude), not any(name in request.values for name in _PLACES)
 
     def local(place: Any) -> Any:
         if not is_address(place):
@@ -180,11 +225,10 @@ def _open_remote(
         named = list(dict.fromkeys(mirror.take(one, with_images=alone) for one in expand_braces(place)))
         return named[0] if len(named) == 1 else mirror.path_of(place)
 
-    path, places = local(path), {name: local(values[name]) for name in _PLACES if name in values}
-    if options is not None:
-        options = replace(options, **places)
+    places = {name: local(request.values[name]) for name in _PLACES if name in request.values}
+    here = replace(request, path=local(request.path), values={**request.values, **places})
     with mirror.addresses_in_errors():
-        return mirror.source(open_source(path, reader=reader, options=options, **wanted))
+        return mirror.source(open_source(here.path, reader=here.reader, options=here.options, **here.wanted))
 
 
 def _only_folder(look: Look) -> str:
@@ -198,12 +242,6 @@ def _only_folder(look: Look) -> str:
         return ""
     _, inner = look.names(folders[0])
     return "" if any(names_image(os.fsencode(name)) for name in inner) else folders[0]
-
-
-def _noted(source: Source, notes: Sequence[str]) -> ColumnarSource:
-    """Return a source of one of our readers with `notes` in front of its own."""
-    assert isinstance(source, ColumnarSource)
-    return source.changed(findings=replace(source.findings, notes=[*notes, *source.findings.notes]))
 
 
 def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:

@@ -359,7 +359,7 @@ def stanford_dogs(to: Files) -> None:
 @TOPIC.layout(
     "pix2pix and CycleGAN: `trainA/`, `trainB/`, `testA/`, `testB/`, which are no classes",
     "convert horse2zebra out",
-    Gives("train 8"),
+    Gives("test 4, train 4"),
     says=("may not be classes", "--unlabelled"),
     then="convert horse2zebra out --unlabelled",
 )
@@ -426,7 +426,7 @@ def splits_with_words(to: Files) -> None:
 @TOPIC.layout(
     "images directly in `Split-train` and `Split-eval`",
     "convert photos out",
-    Gives("train 4"),
+    Gives("eval 2, train 2"),
     says=("are named like splits", "--unlabelled"),
     then="convert photos out --unlabelled",
 )

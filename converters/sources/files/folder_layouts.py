@@ -21,7 +21,7 @@ from shardfeed.converters.sources.files.listing import (
     usual_split,
 )
 from shardfeed.converters.sources.files.walk import head_of
-from shardfeed.errors import UsageError, argument, escape
+from shardfeed.errors import UsageError, argument, as_source, escape
 from shardfeed.text import number, some
 
 _LOOKED_AT = 1000  # files of a folder that are examined to recognise it
@@ -172,7 +172,8 @@ def _deeper(files: Listing) -> str:
     for top in files.children()[0]:
         inner, _ = files.children(top + b"/")
         if top.lower() in IMAGE_FOLDERS and inner and not all(_OF_COCO.fullmatch(name.lower()) for name in inner):
-            return f"give {escape(top)} as the root if its folders ({some(inner)}) are classes, else "
+            deeper = as_source(os.path.join(files.root, top), escape(top))
+            return f"give {deeper} as the root if its folders ({some(inner)}) are classes, else "
     return ""
 
 

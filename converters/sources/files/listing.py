@@ -425,6 +425,23 @@ def folder_splits(listing: Listing, inside: bytes = b"") -> dict[bytes, str]:
     return splits
 
 
+def split_level(paths: Sequence[Sequence[str]]) -> int | None:
+    """The level of folders at which each is named like one split, and not all like the same; None if there is none.
+
+    `paths`: the folders of each image, from the top. `trainA`, `trainB`, `testA` are such folders.
+    """
+    for level in range(min(map(len, paths), default=0)):
+        named = [splits_meant(name) for name in {path[level] for path in paths}]
+        if all(len(splits) == 1 for splits in named) and len(set().union(*named)) > 1:
+            return level
+    return None
+
+
+def splits_meant(name: str) -> set[str]:
+    """The splits that words in a name mean: `validation` for `val_256`."""
+    return {usual_split(word) or word.casefold() for word in split_words_in(name)}
+
+
 def splits_by_folder(listing: Listing, keys: Iterable[bytes]) -> list[str | None]:
     """Return, for each key, the split named by its folder in the root, by the rules of `folder_splits`."""
     folders = folder_splits(listing)

@@ -159,8 +159,8 @@ def two_columns_of_images(box: Box) -> None:
     Way("--columns", 6, fill={"--columns": "text=label"}),
     Way("--unlabelled", 6),
 )
-def a_label_of_paths(box: Box) -> None:
-    parquet(box, "a.parquet", image=files(box), label=[f"masks/{i}.png" for i in SIX])
+def a_label_of_runs(box: Box) -> None:
+    parquet(box, "a.parquet", image=files(box), label=[f"{1 + i // 2} 3 9 2" for i in SIX])
 
 
 @advises(

@@ -143,7 +143,7 @@ def test_a_label_whose_values_are_paths_is_no_class(tmp_path: Path) -> None:
     """Each way of the remedy works: a label after all, texts, or neither."""
     rows = [{"image": image_file(), "label": f"masks/{i}.png"} for i in range(3)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    with pytest.raises(UsageError, match=r"its values are paths, such as 'masks/0.png'; give columns=.'label'"):
+    with pytest.raises(UsageError, match=r"its values are paths, such as 'masks/0.png'; columns=.'text'"):
         open_source(tmp_path / "a.parquet")
     asked = ({"columns": {"label": "label"}}, {"columns": {"text": "label"}}, {"unlabelled": True})
     found = [open_source(tmp_path / "a.parquet", options=ColumnOptions(**one)).schema.features for one in asked]

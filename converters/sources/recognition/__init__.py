@@ -1,0 +1,1 @@
+"""Recognition of a source: requests, what is tried, and the decision."""
