@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image, split_in_path
+from shardfeed.converters.sources.files.listing import (
+    Choice,
+    Globs,
+    Listing,
+    is_hidden,
+    names_archive,
+    names_image,
+    split_in_path,
+)
 from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header
 from shardfeed.converters.sources.files.walk import list_files, some_files
 from shardfeed.converters.sources.guard import open_regular
@@ -26,6 +34,7 @@ from shardfeed.text import counted
 _MOST_NAMES = 2000  # files of one extension in a folder; more files would show nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are examined, and their depth
 HEAD = 65_536  # bytes of a file that are enough to recognise its type
+_ARCHIVES = 20  # of a folder, that are compared with what lies beside them
 _HEADS = 200  # files with cached first bytes
 _NUMBER_BYTES = 12  # at the beginning of a record, which may look like a bracket
 _END = re.compile(r"([-_.][a-z]+)?\.[a-z0-9]+\Z")  # the last word of a name, and its extension
@@ -95,8 +104,21 @@ class Look:
                             (folders if is_folder else files).append(entry.name)
             except (OSError, ValueError):  # ValueError: a NUL; the chosen reader reports the fault
                 pass
+            if folders:
+                files = self._without_unpacked(folder, files)
             self._names[folder] = tuple(sorted(folders)), tuple(sorted(files))
         return self._names[folder]
+
+    def _without_unpacked(self, folder: str, files: list[str]) -> list[str]:
+        """Files without the archives that have been unpacked beside them."""
+        archives = [name for name in files if names_archive(name)]
+        if not archives:
+            return files
+        from shardfeed.converters.sources.files.set_aside import is_unpacked_beside  # not above: most have no archive
+
+        place = os.path.join(self.path, folder)
+        left = {name for name in archives[:_ARCHIVES] if is_unpacked_beside(place, name)}
+        return [name for name in files if name not in left]
 
     def files(self, suffixes: tuple[str, ...] = ("",), depth: int = _DEPTH, folder: str = "") -> Iterator[str]:
         """Yield names of files in `folder` with these suffixes (lower case), relative to `path`, top folders first.

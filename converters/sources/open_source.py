@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, json_file, recognise_annotations
 from shardfeed.converters.sources.files.folder_layouts import label_table
 from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
+from shardfeed.converters.sources.files.set_aside import says_nothing
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Evidence, Look, expand_braces
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, Options, naming
@@ -24,7 +25,7 @@ from shardfeed.converters.sources.readers import (
     reader_named,
     recognise,
 )
-from shardfeed.converters.sources.recognition.decision import with_tried_advice
+from shardfeed.converters.sources.recognition.decision import check_folders, with_tried_advice
 from shardfeed.converters.sources.recognition.request import Request
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
@@ -33,6 +34,7 @@ from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
 from shardfeed.storage.storage import is_address
+from shardfeed.text import some
 
 _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
@@ -93,7 +95,9 @@ def open_source(
         return _open_remote(request)
     opening = _Opening(replace(request, path=os.fsdecode(path)))
     try:
-        return opening.source()
+        source = opening.source()
+        check_folders(source, opening.request)
+        return source
     except UsageError as refusal:
         raise with_tried_advice(refusal, opening.request, _opened) from refusal.__cause__
 
@@ -137,7 +141,7 @@ class _Opening:
     def _chosen(self, look: Look, reader: Reader) -> Source | None:
         """The source of the reader that the user chose; None after a step into an archive."""
         of_folders = reader.options is not ColumnOptions and reader.name != "labels"
-        if of_folders and self._unpacked(look):
+        if of_folders and (self._unpacked(look) or (self._unknown_to(look, reader) and self._entered(look))):
             return None
         return _read(reader, look, self.request.values, f"read as {reader.name}, as requested")
 
@@ -149,6 +153,8 @@ class _Opening:
             return table
         _check_label_file(look, values)
         seen = recognise(look, values)
+        if self._deeper_shows_more(look, seen) and self._entered(look):
+            return None
         if fit := _choose_reader(look, seen):
             return _read(BY_NAME[fit.name], look, values, f"recognised as {fit.name}", fit)
         for one, fit in _of_packages(look, values):
@@ -158,6 +164,22 @@ class _Opening:
         if self._unpacked(look) or self._entered(look):
             return None
         return _plain(look, values, seen)
+
+    def _unknown_to(self, look: Look, reader: Reader) -> bool:
+        """Whether the reader that the user chose finds nothing of its own directly in a folder."""
+        taken = {name: value for name, value in self.request.values.items() if name in reader.takes}
+        return reader.options is AnnotationOptions and look.is_folder and reader.recognise(look, taken) is None
+
+    def _deeper_shows_more(self, look: Look, seen: Sequence[Evidence]) -> bool:
+        """Whether more readers fit the only folder of the path than the path: some look one level further than others.
+
+        So annotations of one kind would be read, and those of another kind passed over.
+        """
+        if not seen or not _only_folder(look):
+            return False
+        inner = Look(os.path.join(look.path, _only_folder(look)), **self.request.wanted)
+        deeper = recognise(inner, self.request.values)
+        return _fits_of_annotations(deeper) > _fits_of_annotations(seen) > set()
 
     def _unpacked(self, look: Look) -> bool:
         """Go on in the folder of an archive, unpacked; False if the path is no archive."""
@@ -178,7 +200,9 @@ class _Opening:
         inner = "" if "labels" in self.request.values else _only_folder(look)
         if not inner:
             return False
-        self.notes.append(f"the only folder in it is read: {escape(inner)}")
+        beside = look.names()[1]
+        note = f"the only folder in it is read: {escape(inner)}"
+        self.notes.append(f"{note}; beside it, not read: {some(beside)}" if beside else note)
         self.request = replace(self.request, path=os.path.join(look.path, inner))
         return True
 
@@ -189,6 +213,11 @@ class _Opening:
         assert isinstance(source, ColumnarSource)
         findings = replace(source.findings, notes=[*self.notes, *source.findings.notes])
         return source.changed(findings=findings, kept=(*self.kept, source.kept))
+
+
+def _fits_of_annotations(seen: Sequence[Evidence]) -> set[str]:
+    """The names of the readers of annotations that fit."""
+    return {one.name for one in seen if not one.missing and BY_NAME[one.name].options is AnnotationOptions}
 
 
 def _refuse_dataset(look: Look) -> None:
@@ -237,8 +266,9 @@ def _only_folder(look: Look) -> str:
     "" if there is none: a folder of images may be the only class, and a folder named like a split is a split.
     """
     folders, files = look.names() if look.is_folder else ((), ())
-    remarks = {"readme", "license", "licence", "citation", "changelog"}  # which say nothing about the images
-    if len(folders) != 1 or usual_split(folders[0]) or {name.casefold().partition(".")[0] for name in files} - remarks:
+    if len(folders) != 1 or usual_split(folders[0]):
+        return ""
+    if not all(says_nothing(name, look.head(look.full(name))) for name in files):
         return ""
     _, inner = look.names(folders[0])
     return "" if any(names_image(os.fsencode(name)) for name in inner) else folders[0]

@@ -18,7 +18,7 @@ from shardfeed.errors import escape, name_bytes, name_text
 from shardfeed.text import counted, number, size_text
 
 _PIECE = 1 << 20
-_SKIPPED = 1 << 62  # bytes of a tar of unknown length
+UNKNOWN_SIZE = 1 << 62  # bytes of a tar of unknown length
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OF_MACOS = "__MACOSX"
 
@@ -120,7 +120,7 @@ class _Folder:
 
 def _unpack_tar(path: str, form: str, into: _Folder) -> None:
     file = Forwards(unpacked(path, form, path), path)
-    for member in members(cast("BinaryIO", file), path, _SKIPPED):
+    for member in members(cast("BinaryIO", file), path, UNKNOWN_SIZE):
         if not member.plain:
             into.note("links, devices and other special files", member.name)
             continue

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, AnnotationFile, recognise_annotations
 from shardfeed.converters.sources.files.listing import (
+    COPY_FOLDERS,
     IMAGE_FOLDERS,
     MASK_FOLDERS,
     MASK_WORD,
@@ -42,10 +43,12 @@ _SIZE = re.compile(rb"(?<![a-z])(?:\d*x\d+|\d+[xp]|v\d+)(?![a-z])|(?<=[hlrq])x\d
 _GENERIC = (
     IMAGE_FOLDERS
     | _MASKS
+    | COPY_FOLDERS
     | frozenset(
         b"anchor bicubic bounding box conditioning control data database dataset datasets depth disparity files "
         b"flow frame frames gallery hr imagesets index ir jpeg jpg lq lr minival nir obj output outputs png probe "
-        b"query segmentationobject set source sources thumbnails thumbs tr ts unlabeled unlabelled xml xmls".split()
+        b"query segmentationobject set source sources extra misc backup archive tr ts unlabeled unlabelled xml "
+        b"xmls".split()
     )
 )
 # Words of two folders with the two pictures of each sample; each of them may be the name of a class as well.

@@ -27,6 +27,7 @@ _IMAGE_EXTENSIONS = frozenset(
     b"jpg jpeg jpe jfif png gif bmp dib tif tiff webp avif heic heif mpo tga ico".split()
     + b"jp2 j2k j2c jpc jpf jpx jxl ppm pgm pbm pnm".split()
 )
+ARCHIVE = re.compile(r"\.(?:zip|tar(?:\.(?:gz|bz2|xz|zst))?|tgz|tbz2?|txz|7z|rar)\Z", re.IGNORECASE)
 # Names of folders, in lower case, that hold images of all classes.
 IMAGE_FOLDERS = frozenset(
     b"images image imgs img jpegimages leftimg8bit original originals photos pictures rgb input inputs".split()
@@ -41,6 +42,9 @@ MASK_WORDS = frozenset(
 MASK_WORD = b"|".join(map(re.escape, sorted(MASK_WORDS)))  # a regular expression of any of them
 # Names of folders of masks; those that are no words for masks do not mark what they are added to.
 MASK_FOLDERS = MASK_WORDS | frozenset(b"target targets 1st_manual manual1".split())
+
+# Names of folders of small copies of the images.
+COPY_FOLDERS = frozenset(b"thumbnail thumbnails thumb thumbs preview previews".split())
 
 
 class Patterns:
@@ -179,6 +183,11 @@ def _one_of(chosen: str) -> str:
 def is_hidden(name: bytes) -> bool:
     """Whether `name` (one name, not a path) is the system's business: `.x`, `Thumbs.db`, `__MACOSX`, ..."""
     return name.startswith(b".") or name.lower() in _HIDDEN
+
+
+def names_archive(name: str) -> bool:
+    """Whether a file is named like an archive."""
+    return ARCHIVE.search(name) is not None
 
 
 def names_image(key: bytes) -> bool:

@@ -7,14 +7,14 @@ type is known without parsing words: `--unlabelled with --exclude masks` is one 
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.sources.options import CLASSES
 from shardfeed.errors import SOURCE, UsageError, marked_arguments
 
-_CLAUSE = re.compile("(?:; |, )(?:or |else |and )?(?!with |unless |such as |if )")
+_BETWEEN = re.compile("(?:; |, )(?:or |else |and )?(?!with |unless |such as |if |so )")
 _OPENING = ("reader", "include", "exclude", "follow_links", SOURCE)
 _PATH = "path"  # words for the argument itself: "as SOURCE"
 # What stands for a value that the user knows and the message does not.
@@ -23,30 +23,43 @@ _PLACEHOLDER = re.compile(r"\b(?:NAME|COLUMN|FILE|DIR|REGEX|KEY|PATTERN|MARK|COD
 
 @dataclass(frozen=True)
 class Clause:
-    """A part of a remedy. `change`: what it adds to the request; None where it is for the user to do or to fill in."""
+    """A part of a remedy. `change`: what it adds to the request; None where it is for the user to do or to fill in.
 
+    `before`: what stands between it and the clause before it.
+    """
+
+    before: str
     text: str
     change: Mapping[str, Any] | None = None
 
 
 def clauses_of(error: UsageError) -> Iterator[Clause]:
     """Yield the clauses of an error's remedy, in order."""
-    remedy = error.args[2]
-    for text in _divided(remedy):
-        yield Clause(text, _change(text))
+    remedy, start, before = error.args[2], 0, ""
+    for mark in (*_marks(remedy), None):
+        text = remedy[start : mark.start() if mark else None]
+        if mark and text.startswith("if "):
+            continue  # a condition belongs to what follows
+        if text:
+            yield Clause(before, text, _change(text))
+        if mark:
+            start, before = mark.end(), mark[0]
 
 
-def _divided(remedy: str) -> Iterator[str]:
-    """Divide a remedy at its commas and semicolons, not at those within an argument."""
+def joined(clauses: Iterable[Clause]) -> str:
+    """A remedy of some clauses of a remedy."""
+    text = ""
+    for clause in clauses:
+        text += (clause.before if text else "") + clause.text
+    return text
+
+
+def _marks(remedy: str) -> Iterator[re.Match[str]]:
+    """Find what divides clauses: commas and semicolons, not those within an argument."""
     arguments = [(found.start, found.end) for found in marked_arguments(remedy)]
-    start = 0
-    for mark in _CLAUSE.finditer(remedy):
-        if any(begin < mark.start() < end for begin, end in arguments):
-            continue
-        yield remedy[start : mark.start()]
-        start = mark.end()
-    if remedy[start:]:
-        yield remedy[start:]
+    for mark in _BETWEEN.finditer(remedy):
+        if not any(begin < mark.start() < end for begin, end in arguments):
+            yield mark
 
 
 def _change(clause: str) -> Mapping[str, Any] | None:

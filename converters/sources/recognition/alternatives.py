@@ -10,6 +10,7 @@ from typing import Any
 
 from shardfeed.converters.sources.files.listing import names_image, split_level, split_words_in
 from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.recognition.rules import folder_of_others
 from shardfeed.errors import SOURCE, ShardfeedError
 
 _LOOKED_AT = 100_000  # images whose folders are compared
@@ -28,6 +29,9 @@ def alternatives(look: Look) -> Iterator[Change]:
         yield {SOURCE: f"{look.path.rstrip('/')}/{'/'.join(common)}"}
     yield from ({"pattern": pattern} for pattern in _patterns(paths))
     yield {"unlabelled": True}
+    others = sorted({folder for path in set(paths) if (folder := folder_of_others(path))})
+    if others:
+        yield {"unlabelled": True, "exclude": others[0] if len(others) == 1 else tuple(others)}
 
 
 def _folders_of_images(look: Look) -> list[tuple[str, ...]]:

@@ -1,18 +1,37 @@
-"""The decision on a refusal: what of its advice is printed, and which other readings are offered.
+"""The decision: whether class folders are used as such, and which advice of a refusal is printed.
 
-- A clause that names no option is the user's to do, and stays.
-- A clause that names options stays if the request with them, tried here on the user's own files, holds (`rules`).
+- Class folders that nothing speaks against (`rules`) are used. Else they are refused, with the first doubt.
+- Of a refusal's advice, a clause that names no option is the user's to do, and stays.
+- A clause that names options stays if the request with them, tried here on the user's own files, holds.
 - Where one does not, up to three other readings that hold stand in its place, each with what it gives.
+- Files beside the images that nothing reads are named.
 """
 
 from collections.abc import Iterator
 
+from shardfeed.converters.sources.files.folder_layouts import keep_classes, without_labels
+from shardfeed.converters.sources.image_folder import FileNames, ImageFolder
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.recognition.advice import Clause, clauses_of
+from shardfeed.converters.sources.readers import ARCHIVE_ENDS, SAMPLE_ENDS
+from shardfeed.converters.sources.recognition.advice import Clause, clauses_of, joined
 from shardfeed.converters.sources.recognition.alternatives import Change, alternatives
+from shardfeed.converters.sources.recognition.outcome import Outcome
 from shardfeed.converters.sources.recognition.request import Request
+from shardfeed.converters.sources.recognition.rules import OF_FOLDERS, faults_of
 from shardfeed.converters.sources.recognition.trial import Opener, Trials
-from shardfeed.errors import SOURCE, LabelFileError, MissingExtraError, ShardfeedError, UsageError, argument, arguments_in, as_source
+from shardfeed.converters.sources.source import Source
+from shardfeed.errors import (
+    SOURCE,
+    LabelFileError,
+    MissingExtraError,
+    ShardfeedError,
+    UsageError,
+    argument,
+    arguments_in,
+    as_source,
+    escape,
+)
+from shardfeed.text import some
 
 _MOST = 3  # readings that a message offers
 
@@ -30,8 +49,30 @@ def with_tried_advice(refusal: UsageError, request: Request, opened: Opener) -> 
     kept = [clause for clause in clauses if clause.change is None or _leads_on(clause.change, request, refusal, trials)]
     if len(kept) == len(clauses):
         return refusal
-    remedy = "; ".join([*(clause.text for clause in kept), *_offers(request, trials, kept)])
+    offers = _offers(request, trials, kept)
+    remedy = "; ".join(filter(None, [joined(kept), *offers]))
     return type(refusal)(refusal.args[0], refusal.args[1], remedy)
+
+
+def check_folders(source: Source, request: Request) -> None:
+    """Raise UsageError for folders of images whose names are used as classes, if something speaks against that."""
+    if request.is_narrowed or not isinstance(source, ImageFolder | FileNames):
+        return
+    outcome = Outcome(source)
+    faults = [*_unread(request), *faults_of(outcome, OF_FOLDERS)]
+    if not faults:
+        return
+    what = "folders" if isinstance(source, ImageFolder) else "file names"
+    problem = f"its {what} ({some(outcome.classes)}) may not be classes: {faults[0]}"
+    remedy = f"{without_labels()}{keep_classes()}"
+    raise UsageError(request.path, problem, remedy)
+
+
+def _unread(request: Request) -> Iterator[str]:
+    """Say which file of many samples, or archive that is not unpacked, lies beside the images."""
+    look = Look(request.path, **request.wanted)
+    if not look.holds_only_images and (name := next(look.files((*SAMPLE_ENDS, *ARCHIVE_ENDS, ".tar")), "")):
+        yield f"{escape(name)} beside the images is not read"
 
 
 def _leads_on(change: Change, request: Request, refusal: ShardfeedError, trials: Trials) -> bool:
@@ -59,5 +100,8 @@ def _offers(request: Request, trials: Trials, kept: list[Clause]) -> Iterator[st
 
 def _typed(change: Change) -> str:
     """A change as it is typed."""
-    parts = (as_source(value) if name == SOURCE else argument(name, value) for name, value in change.items())
+    parts: list[str] = []
+    for name, value in change.items():
+        values = value if isinstance(value, tuple) else (value,)
+        parts += [as_source(one) if name == SOURCE else argument(name, one) for one in values]
     return " with ".join(parts)

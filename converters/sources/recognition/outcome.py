@@ -34,9 +34,14 @@ class Outcome:
         return [keys[i].decode("utf-8", "surrogateescape") for i in range(min(len(keys), _LOOKED_AT))]
 
     @cached_property
-    def folders(self) -> list[tuple[str, ...]]:
-        """The folders of each of `keys`, from the top."""
-        return [tuple(key.split("/")[:-1]) for key in self.keys]
+    def folders(self) -> list[str]:
+        """The folder of each of `keys`, such as `train/cat`; "" for none."""
+        return [key.rpartition("/")[0] for key in self.keys]
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The names in each of the different `folders`, from the top."""
+        return {folder: tuple(folder.split("/")) if folder else () for folder in self.folders}
 
     @cached_property
     def splits(self) -> dict[str | None, int]:

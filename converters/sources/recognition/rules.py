@@ -4,26 +4,32 @@ A reading that the user did not ask for, as advice is, has to pass all of them.
 """
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from shardfeed.converters.sources.files.folder_layouts import are_units, is_generic
-from shardfeed.converters.sources.files.listing import MASK_FOLDERS, splits_meant, usual_split
+from shardfeed.converters.sources.files.listing import COPY_FOLDERS, MASK_FOLDERS, splits_meant, usual_split
 from shardfeed.converters.sources.recognition.outcome import Outcome
+from shardfeed.errors import escape
 from shardfeed.text import number, some
 
 Rule = Callable[[Outcome], str]
 
 _UNNAMED = frozenset(("no_label", "nolabel", "unlabeled", "unlabelled", "unknown_label", "none", "null"))
 _FEW = 4  # classes of one image each, which may be the beginning of a dataset
+_ALIKE = 0.9  # of the files of a folder that another one has, too, for them to be pictures of the same samples
+# Words at the end of names of files for one of the pictures of a sample.
+_ROLES = "left|right|disp|disparity|depth|flow|mask|gt|normals?|rgb|image|img|ir|thermal"
+_ROLE = re.compile(rf"(?:[_.-](?:{_ROLES}))+\Z", re.IGNORECASE)
 
 
 def faults_of(outcome: Outcome, rules: Iterable[Rule]) -> list[str]:
-    """Return what speaks against a reading: a sentence for each rule that it breaks."""
+    """Return what speaks against a reading: a clause for each rule that it breaks."""
     return [fault for rule in rules if (fault := rule(outcome))]
 
 
-def _splits_in(folders: Sequence[str]) -> set[str]:
+def _splits_in(folders: Iterable[str]) -> set[str]:
     """The splits that words in the names of folders mean."""
     return set().union(*map(splits_meant, folders))
 
@@ -32,17 +38,17 @@ def puts_splits_together(outcome: Outcome) -> str:
     """Folders are named like splits, and the reading has none."""
     if outcome.splits:
         return ""
-    named = [splits for splits in map(_splits_in, outcome.folders) if splits]
+    named = [splits for splits in map(_splits_in, outcome.parts.values()) if splits]
     seen = set().union(*named)
-    if len(seen) < 2 or 2 * len(named) < len(outcome.folders):
+    if len(seen) < 2 or 2 * len(named) < len(outcome.parts):
         return ""
-    return f"it would put {' and '.join(sorted(seen))} into one split"
+    return f"{' and '.join(sorted(seen))} would be one split"
 
 
 def splits_some(outcome: Outcome) -> str:
     """Some images have a split, and others have none."""
     lacking = outcome.splits.get(None, 0)
-    return f"{number(lacking, 'image')} would be in no split" if lacking < outcome.images and lacking else ""
+    return f"{number(lacking, 'image')} would be in no split" if 0 < lacking < outcome.images else ""
 
 
 def leaves_images_out(outcome: Outcome) -> str:
@@ -60,19 +66,20 @@ def calls_no_class_a_class(outcome: Outcome) -> str:
 
 
 def is_no_class(name: str) -> bool:
-    """Whether the name of a folder says that it is no class."""
-    return usual_split(name) is not None or is_generic(name) or name.casefold().strip("_- ") in _UNNAMED
+    """Whether the name of a class, or of the folder that it ends with, says that it is none."""
+    folder = name.rpartition("/")[2]
+    return usual_split(folder) is not None or is_generic(folder) or folder.casefold().strip("_- ") in _UNNAMED
 
 
 def joins_folders(outcome: Outcome) -> str:
     """Folders of one name in some folders, not in all, would be one class: `theatre/indoor` and `pub/indoor`."""
     parents: dict[int, set[tuple[str, ...]]] = defaultdict(set)
-    for label, folders in zip(outcome.labels, outcome.folders, strict=False):
-        name = outcome.classes[label]
-        if name not in folders:
+    for label, folder in set(zip(outcome.labels, outcome.folders, strict=False)):
+        parts, name = outcome.parts[folder], outcome.classes[label]
+        if name not in parts:
             return ""  # the class is not a folder's name
-        above = folders[: len(folders) - 1 - folders[::-1].index(name)]
-        parents[label].add(tuple(folder for folder in above if not _splits_in([folder])))
+        above = parts[: len(parts) - 1 - parts[::-1].index(name)]
+        parents[label].add(tuple(part for part in above if not splits_meant(part)))
     everywhere = set().union(*parents.values())
     joined = [label for label, places in parents.items() if 1 < len(places) < len(everywhere)]
     if not joined:
@@ -81,24 +88,80 @@ def joins_folders(outcome: Outcome) -> str:
 
 
 def has_classes_of_one_image(outcome: Outcome) -> str:
-    """No class comes twice."""
-    alone = outcome.labels and len(outcome.classes) == outcome.images > _FEW
+    """No class comes twice. Numbers from 0 on are of a file that numbers its classes, and may be few images of many."""
+    names = outcome.classes
+    alone = outcome.labels and len(names) == outcome.images > _FEW and set(names) != set(map(str, range(len(names))))
     return f"each of {outcome.images:,} images would be a class" if alone else ""
 
 
 def stores_masks_as_images(outcome: Outcome) -> str:
-    """Images in a folder of masks are called like images in another folder."""
-    if outcome.source.rasters is not None:
+    """Images in a folder of masks or of small copies are called like images in another folder."""
+    beside = {folder: name for folder, parts in outcome.parts.items() if (name := folder_of_others(parts))}
+    if outcome.source.rasters is not None or not beside:
         return ""
     stems: dict[bool, set[str]] = {True: set(), False: set()}
-    masks: set[str] = set()
-    for key, folders in zip(outcome.keys, outcome.folders, strict=True):
-        mask = next((folder for folder in folders if os.fsencode(folder.casefold()) in MASK_FOLDERS), "")
-        stems[bool(mask)].add(os.path.splitext(key.rpartition("/")[2])[0])
-        masks.add(mask)
+    for key, folder in zip(outcome.keys, outcome.folders, strict=True):
+        stems[folder in beside].add(_stem(key))
     if not stems[True] & stems[False]:
         return ""
-    return f"masks ({some(sorted(masks - {''}))}) would be stored as images"
+    return f"masks or copies of the others ({some(sorted(set(beside.values())))}) would be stored as images"
+
+
+def folder_of_others(parts: Sequence[str]) -> str:
+    """The first folder that is named like one of masks, or of small copies; "" if there is none."""
+    return next((part for part in parts if os.fsencode(part.casefold()) in MASK_FOLDERS | COPY_FOLDERS), "")
+
+
+def _stem(key: str) -> str:
+    return os.path.splitext(key.rpartition("/")[2])[0]
+
+
+def has_one_class(outcome: Outcome) -> str:
+    """All images are of one class: one folder says nothing of what is in it."""
+    names = outcome.classes
+    return f"all {outcome.images:,} images would be of the one class {escape(names[0])}" if len(names) == 1 else ""
+
+
+def has_classes_of_the_same_files(outcome: Outcome) -> str:
+    """Classes hold folders with the same files: `clean/alley/1.png`, `final/alley/1.png` are two pictures of a sample.
+
+    Files directly in a class are often numbered alike, and say nothing.
+    """
+    below = {folder: _below_class(outcome, folder, label) for folder, label in _labelled_folders(outcome).items()}
+    if len(outcome.classes) < 2 or not all(below.values()):
+        return ""
+    files: dict[int, set[str]] = defaultdict(set)
+    for key, folder, label in zip(outcome.keys, outcome.folders, outcome.labels, strict=False):
+        files[label].add(f"{below[folder]}/{key.rpartition('/')[2]}")
+    shared = set.intersection(*files.values())
+    if len(shared) < _ALIKE * max(map(len, files.values())):
+        return ""
+    return f"{some(outcome.classes)} have files of the same names, so they may be pictures of the same samples"
+
+
+def _labelled_folders(outcome: Outcome) -> dict[str, int]:
+    """The class of the images in each folder."""
+    return dict(zip(outcome.folders, outcome.labels, strict=False))
+
+
+def _below_class(outcome: Outcome, folder: str, label: int) -> str:
+    """The path of a folder below the folder of its class, without it; "" for the folder itself."""
+    parts, name = outcome.parts[folder], outcome.classes[label]
+    return "/".join(parts[parts.index(name) + 1 :]) if name in parts else ""
+
+
+def has_several_pictures_of_a_sample(outcome: Outcome) -> str:
+    """Names of files end with words for one of several pictures: `0_left.jpg`, `0_right.jpg`, `0_left.disp.png`."""
+    if not outcome.labels or not _ROLE.search(_stem(outcome.keys[0])):
+        return ""
+    samples: dict[str, int] = defaultdict(int)
+    for key in outcome.keys:
+        stem = os.path.splitext(key)[0]
+        samples[_ROLE.sub("", stem)] += 1
+    alone = sum(count == 1 for count in samples.values())
+    if alone > (1 - _ALIKE) * len(samples):
+        return ""
+    return f"names such as {some(outcome.keys[:2])} are of pictures of the same samples"
 
 
 ALL: tuple[Rule, ...] = (
@@ -109,4 +172,8 @@ ALL: tuple[Rule, ...] = (
     joins_folders,
     has_classes_of_one_image,
     stores_masks_as_images,
+    has_classes_of_the_same_files,
+    has_several_pictures_of_a_sample,
 )
+# Of class folders that are read because nothing else is known.
+OF_FOLDERS: tuple[Rule, ...] = (has_one_class, *(rule for rule in ALL if rule is not leaves_images_out))
