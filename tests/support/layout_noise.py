@@ -32,7 +32,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from shardfeed.converters import conversion
 from shardfeed.schema import LABEL
@@ -46,6 +46,14 @@ from pictures import image_bytes
 VERDICTS = ("RIGHT", "ASKED", "REFUSED", "UNNAMED", "LOST", "WRONG", "BAD ADVICE")
 _STEPS = 3  # messages one after the other, at most
 _MORE = 60  # the number of the first image that a noise adds
+
+
+def number_in(image: bytes) -> int | None:
+    """The number of an image in a file; None for a mask, or for what is none."""
+    try:
+        return number_of(Image.open(io.BytesIO(image)))
+    except UnidentifiedImageError:
+        return None
 
 
 @dataclass
@@ -85,7 +93,12 @@ class Source:
         return [path for path in self.files if path.startswith(self.home + "/")]
 
     def pictures(self) -> list[str]:
-        return [path for path in self.inside() if path.endswith(".png")]
+        """The files of the case's images, without copies that noise added."""
+        found: dict[int | None, str] = {}
+        for path in self.inside():
+            if path.lower().endswith(".png") and "/." not in path:
+                found.setdefault(number_in(self.files[path]), path)
+        return [path for number, path in found.items() if number in self.of.images | self.of.twins - self.added.keys()]
 
     def add(self, path: str, content: bytes) -> None:
         self.files[f"{self.home}/{path}" if self.home else path] = content
@@ -270,8 +283,6 @@ def _second_table(rng: random.Random, source: Source) -> bool:
     rows = "".join(f"{path},{values[i % 2]}\n" for i, path in enumerate(paths))
     source.add(name, f"path,{column}\n{rows}".encode())
     source.names(name)
-    if column == "label":  # which of two says the classes, nobody can tell
-        source.of = replace(source.of, ambiguous=True)
     return bool(paths)
 
 
@@ -313,10 +324,6 @@ def _classes_txt(rng: random.Random, source: Source) -> bool:
     )
     source.add("classes.txt", "".join(f"{name}\n" for name in names).encode())
     return True
-
-
-def number_in(image: bytes) -> int | None:
-    return number_of(Image.open(io.BytesIO(image)))
 
 
 # --- other names and places -------------------------------------------------------------------------------------------
@@ -593,7 +600,8 @@ class Judge:
         if part:
             return [one for one in wrong if "are lost" not in one]
         left_out = {"class", "text", "number"} if "--unlabelled" in way else set[str]()
-        silent = [fact for fact in silent_facts(self.of, found, done) if fact.role not in left_out]
+        chosen = [fact for fact in silent_facts(self.of, found, done) if fact.role not in left_out]
+        silent = [fact for fact in chosen if fact.name not in self.drawn.source.beside]
         if not self.of.ambiguous:
             wrong += [f"{fact.role} {fact.name} is lost without a word" for fact in silent]
         return [*wrong, *self._wrong_additions(found)]
