@@ -14,7 +14,7 @@ _COMMAND = re.compile(r"shardfeed (convert [^`\n]+?)(?=`|\n|$|  #|  \()")
 _ALONE = re.compile(r"(?:give|or) (\S+) alone")
 _JOINED = re.compile(r",? (with|and) ")
 # What stands for a value of the user's, or is no value at all but the sentence's next word.
-_NO_VALUE = re.compile(r"[A-Z_.=]{3,}(\.[a-z]+)?|for|if|or|and|to|with|must|is|are|may|unless|\(.*")
+_NO_VALUE = re.compile(r"[A-Z_.=]{3,}(\.[a-z]+)?|.*=[A-Z]{3,}.*|for|if|or|and|to|with|must|is|are|may|unless|\(.*")
 
 Words = tuple[str, ...]
 
@@ -25,6 +25,11 @@ def ways(of: Case, command: Words, said: str) -> list[Words]:
     found = [*_commands(said), *((*command, *options) for options in _options(of, said))]
     found += [(*command, *options) for options in of.then if options[0] in said and options[0] not in command]
     return list(dict.fromkeys(way for way in found if way != command))
+
+
+def asks_more(command: Words, said: str) -> bool:
+    """Whether a message asks for something that only the user has: an option that the command does not have yet."""
+    return any(found[1] not in command for found in _OPTION.finditer(said.partition("\nusage:")[0]))
 
 
 def alone(command: Words, said: str) -> list[Words]:
