@@ -160,14 +160,16 @@ class Judge:
                 wrong.append(f"the added image {number} is in {found.splits[number]}")
         return wrong[:2]
 
-    def _bad_advice(self, command: tuple[str, ...], said: str, before: tuple[str, ...]) -> Verdict | None:
+    def _bad_advice(
+        self, command: tuple[str, ...], said: str, before: tuple[str, ...], *, part: bool = False
+    ) -> Verdict | None:
         """Type all that a message prints; the first that is bad. `before`: the messages up to here."""
         every = ways(self.of, command, said)
         readers = [way for way in every if len(way) > len(command) and way[len(command)] == "--reader"]
         for way in every:
-            if way not in readers and (bad := self._bad_way(way, before, part=False)):
+            if way not in readers and (bad := self._bad_way(way, before, part=part)):
                 return bad
-        among = [self._bad_way(way, before, part=False) for way in readers]  # which one, the user is asked to choose
+        among = [self._bad_way(way, before, part=part) for way in readers]  # which one, the user is asked to choose
         if among and all(among):
             return among[0]
         for way in alone(command, said):
@@ -186,7 +188,7 @@ class Judge:
             return Verdict("BAD ADVICE", way, f"{'; '.join(wrong)}\n  after: {chain}") if wrong else None
         if done.said in before or len(before) == _STEPS or not asks_more(way, done.said):
             return Verdict("BAD ADVICE", way, f"error: {done.said}\n  after: {chain}")
-        return self._bad_advice(way, done.said, (*before, done.said))
+        return self._bad_advice(way, done.said, (*before, done.said), part=part)
 
     def _wrong_by_choice(self, way: tuple[str, ...], done: Typed, *, part: bool) -> list[str]:
         """What is wrong with a dataset that was advised.

@@ -30,9 +30,9 @@ def number_in(image: bytes) -> int | None:
 class Source:
     """A case while noise is added to it.
 
-    `links`: path -> the path that it is a link to, and whether it is a hard one. `folders`: empty ones. `beside`: names
-    that the report must name, if it does not use them. `added`: images that may be stored, or not -> the classes and the
-    splits that are then true of each.
+    `links`: path -> the path that it is a link to, and whether it is a hard one. `folders`: empty ones. `beside`: what
+    the report must name, if it does not use it. `added`: images that may be stored, or not -> the classes and the splits
+    that are then true of each.
     """
 
     of: Case
@@ -62,6 +62,11 @@ class Source:
     def inside(self) -> list[str]:
         return [path for path in self.files if path.startswith(self.home + "/")]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the command names no file, so that all in its folder is meant."""
+        return self.home == self.of.command[1] and "--labels" not in self.of.command
+
     def pictures(self) -> list[str]:
         """The files of the case's images, without copies that noise added."""
         found: dict[int | None, str] = {}
@@ -74,9 +79,12 @@ class Source:
         self.files[f"{self.home}/{path}" if self.home else path] = content
 
     def names(self, name: str) -> None:
-        """What is in `name` must be stored or named in the report."""
+        """What is in `name` must be stored or named in the report, if the command means all that is there."""
+        self.unsure()
+        if not self.is_whole:
+            return
         fact = Fact("other", name, {number: frozenset({f"in {name}"}) for number in self.of.images})
-        self.of = replace(self.of, facts=(*self.of.facts, fact), sure=False)
+        self.of = replace(self.of, facts=(*self.of.facts, fact))
         self.beside.add(name)
 
     def unsure(self) -> None:
@@ -88,8 +96,11 @@ class Source:
         self.of = replace(self.of, twins=self.of.twins | added.keys(), sure=False)
 
     def in_split(self, name: str, of: Mapping[int, frozenset[str]]) -> None:
-        """A statement about splits, which must be used or named."""
-        self.of = replace(self.of, facts=(*self.of.facts, Fact("split", name, of)), sure=False)
+        """A statement about splits, which must be used or named, if the command means all that is there."""
+        self.unsure()
+        if not self.is_whole:
+            return
+        self.of = replace(self.of, facts=(*self.of.facts, Fact("split", name, of)))
         self.beside.add(name)
 
     def move(self, to: Callable[[str], str]) -> None:
