@@ -31,7 +31,7 @@ class Source:
     """A case while noise is added to it.
 
     `links`: path -> the path that it is a link to, and whether it is a hard one. `folders`: empty ones. `beside`: what
-    the report must name, if it does not use it. `added`: images that may be stored, or not -> the classes and the splits
+    the report must name, if it does not use it. `added`: images that may be stored, or not -> the classes and splits
     that are then true of each.
     """
 
@@ -170,7 +170,7 @@ def _archive(rng: random.Random, source: Source) -> bool:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as made:
         for path in source.inside():
-            made.writestr(path[len(source.home) + 1 :], source.files[path])
+            made.writestr(zipfile.ZipInfo(path[len(source.home) + 1 :]), source.files[path])  # without today's date
     source.add(rng.choice((f"{source.home}.zip", "archive.zip", "download.zip")), out.getvalue())
     return True
 
@@ -200,7 +200,8 @@ def _array(rng: random.Random, source: Source) -> bool:
         import scipy.io
 
         scipy.io.savemat(out, {"values": numbers})
-    source.add(name, out.getvalue())
+    content = out.getvalue()
+    source.add(name, b"MATLAB 5.0 MAT-file".ljust(116) + content[116:] if name.endswith("mat") else content)  # no date
     source.names(name)
     return True
 
