@@ -23,10 +23,9 @@ class Known(NamedTuple):
 
 KNOWN = (
     Known(0, ("empty folder",), "an empty folder beside folders of splits"),
-    Known(18, ("masks", "symbolic links"), "masks of the same names are taken for images that are links out"),
+    Known(18, ("masks", "links: symbolic"), "masks of the same names are taken for images that are links out"),
     Known(148, ("thumbnails",), "thumbnails make classes of two folders with images of the same names"),
     Known(200, ("empty folder", "split word around"), "an only folder is a class, as an empty one is beside it"),
-    Known(316, ("masks", "symbolic links"), "masks of the same names are taken for images that are links out"),
     Known(394, ("extra",), "a folder of other images makes classes of a folder for each sample"),
 )
 

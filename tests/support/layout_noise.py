@@ -22,7 +22,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -35,7 +35,7 @@ from shardfeed.converters import conversion
 from shardfeed.schema import LABEL
 
 from in_process import OwnEngine
-from layout_advice import alone, asks_more, ways
+from layout_advice import alone, alternatives, asks_more, filled, ways
 from layout_generator import KINDS, Case, case
 from layout_judge import Stored, Typed, arrived, silent_facts, stored, typed, untrue
 from layout_noises import FIRST, JUNK, NOISES, Source
@@ -57,7 +57,8 @@ class Noisy(NamedTuple):
         return all(NOISES[name].plain for name in self.noises)
 
     def __str__(self) -> str:
-        return f"seed {self.seed}, {', '.join(self.noises)}; {replace(self.source.of, files=self.source.files)}"
+        shown = replace(self.source.of, seed=self.seed, files=self.source.files)
+        return f"{', '.join(self.noises) or 'no noise'}; {shown}"
 
 
 def noisy(seed: int, kinds: Sequence[str] = tuple(KINDS), noises: Sequence[str] = tuple(NOISES)) -> Noisy:
@@ -75,9 +76,9 @@ def noisy(seed: int, kinds: Sequence[str] = tuple(KINDS), noises: Sequence[str] 
 
 def composed(seed: int, kinds: Sequence[str], names: Sequence[str]) -> Noisy | None:
     """The case of a seed with these noises, in an order in which links are last; None if one does not apply."""
-    of, ordered = case_of(seed, kinds), sorted(names, key=lambda name: "links" in name)
+    of, ordered = case_of(seed, kinds), sorted(names, key=lambda name: name.startswith("links"))
     source = Source(of, dict(of.files))
-    if sum("links" in name for name in names) > 1:
+    if sum(name.startswith("links") for name in names) > 1:
         return None
     if not all(NOISES[name].add(random.Random(f"{name} {seed}"), source) for name in ordered):
         return None
@@ -119,7 +120,7 @@ class Judge:
             return self._of_dataset(command, done)
         if bad := self._bad_advice(command, done.said, (done.said,)):
             return bad
-        asked = bool(ways(self.of, command, done.said))
+        asked = ways(self.of, command, done.said) or filled(self.of, command, done.said)
         return Verdict("ASKED" if asked else "REFUSED", command, done.said)
 
     @property
@@ -127,7 +128,7 @@ class Judge:
         return replace(self.drawn.source.of, files=self.drawn.source.files)
 
     def _done(self, command: tuple[str, ...]) -> Typed | str:
-        """What a command did, into a new folder; or its traceback."""
+        """Type a command, into a new folder; return what it did, or its traceback."""
         shutil.rmtree(self.root / "out", ignore_errors=True)
         try:
             return typed(command)
@@ -163,18 +164,18 @@ class Judge:
     def _bad_advice(
         self, command: tuple[str, ...], said: str, before: tuple[str, ...], *, part: bool = False
     ) -> Verdict | None:
-        """Type all that a message prints; the first that is bad. `before`: the messages up to here."""
-        every = ways(self.of, command, said)
-        readers = [way for way in every if len(way) > len(command) and way[len(command)] == "--reader"]
-        for way in every:
-            if way not in readers and (bad := self._bad_way(way, before, part=part)):
-                return bad
-        among = [self._bad_way(way, before, part=part) for way in readers]  # which one, the user is asked to choose
-        if among and all(among):
-            return among[0]
+        """Type all that a message prints, and return the first that is bad. `before`: the messages up to here."""
+        for among in alternatives(ways(self.of, command, said), command):
+            bad = [self._bad_way(way, before, part=part) for way in among]
+            if all(bad):
+                return bad[0]
+        for way in filled(self.of, command, said):
+            bad_way = self._bad_way(way, before, part=part)
+            if bad_way and not bad_way.message.startswith("error"):
+                return bad_way
         for way in alone(command, said):
-            if bad := self._bad_way(way, before, part=True):
-                return bad
+            if bad_way := self._bad_way(way, before, part=True):
+                return bad_way
         return None
 
     def _bad_way(self, way: tuple[str, ...], before: tuple[str, ...], *, part: bool) -> Verdict | None:
@@ -186,12 +187,12 @@ class Judge:
         if done.code == 0:
             wrong = self._wrong_by_choice(way, done, part=part)
             return Verdict("BAD ADVICE", way, f"{'; '.join(wrong)}\n  after: {chain}") if wrong else None
-        if done.said in before or len(before) == _STEPS or not asks_more(way, done.said):
+        if done.said in before or not asks_more(way, done.said):
             return Verdict("BAD ADVICE", way, f"error: {done.said}\n  after: {chain}")
-        return self._bad_advice(way, done.said, (*before, done.said), part=part)
+        return self._bad_advice(way, done.said, (*before, done.said), part=part) if len(before) < _STEPS else None
 
     def _wrong_by_choice(self, way: tuple[str, ...], done: Typed, *, part: bool) -> list[str]:
-        """What is wrong with a dataset that was advised.
+        """List what is wrong with a dataset that was advised.
 
         A class that nobody could tell may be chosen, and `--unlabelled` leaves classes out.
         """
@@ -199,8 +200,10 @@ class Judge:
         wrong = untrue(self.of, found, done)
         if self.of.ambiguous or not any(fact.role == "class" for fact in self.of.facts):
             wrong = [one for one in wrong if "has the classes" not in one]
+        if part or {"--max-bad", "--exclude"} & {*way}:  # as the user chose; a linked folder is rejected as one
+            wrong = [one for one in wrong if "are lost" not in one]
         if part:
-            return [one for one in wrong if "are lost" not in one]
+            return wrong
         left_out = {"class", "text", "number"} if "--unlabelled" in way else set[str]()
         chosen = [fact for fact in silent_facts(self.of, found, done) if fact.role not in left_out]
         silent = [fact for fact in chosen if fact.name not in self.drawn.source.beside]
@@ -260,32 +263,33 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="add a line to it for each draw")
     asked = parser.parse_args()
     one_process()
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names that are no UTF-8
     counts = Counter[str]()
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as root:
-        for seed in range(asked.seed, asked.seed + asked.draws):
-            drawn, found = _draw(asked, seed, Path(root, str(seed)))
+        for drawn in _drawn(asked):
+            found = verdict(drawn, place := Path(root, str(drawn.seed)))
+            if found.name in BAD:
+                drawn, found = smallest(drawn, found, place)
             counts[found.name] += 1
             if found.name in asked.show:
                 print(
                     f"{found.name}: {drawn}\n  typed: {shlex.join(found.command)}\n  -> {found.message}\n", flush=True
                 )
             if asked.json:
-                line = {"seed": seed, "kind": drawn.source.of.kind, "noises": drawn.noises, **found._asdict()}
+                line = {"seed": drawn.seed, "kind": drawn.source.of.kind, "noises": drawn.noises, **found._asdict()}
                 with asked.json.open("a") as file:
                     file.write(json.dumps(line).replace(root, "") + "\n")
     print(", ".join(f"{name} {counts[name]}" for name in VERDICTS))
     return int(any(counts[name] for name in BAD))
 
 
-def _draw(asked: argparse.Namespace, seed: int, place: Path) -> tuple[Noisy, Verdict]:
-    """A draw and its verdict; what is bad, with as few noises as give it."""
-    drawn = noisy(seed, asked.kinds, asked.noises)
-    if asked.exactly is not None:
-        drawn = composed(seed, asked.kinds, asked.exactly)
-        if drawn is None:
-            raise SystemExit(f"{', '.join(asked.exactly)}: do not apply to seed {seed}")
-    found = verdict(drawn, place)
-    return smallest(drawn, found, place) if found.name in BAD else (drawn, found)
+def _drawn(asked: argparse.Namespace) -> Iterator[Noisy]:
+    """The sources that were asked for: drawn, or each seed with exactly these noises, if they apply to it."""
+    for seed in range(asked.seed, asked.seed + asked.draws):
+        if asked.exactly is None:
+            yield noisy(seed, asked.kinds, asked.noises)
+        elif drawn := composed(seed, asked.kinds, asked.exactly):
+            yield drawn
 
 
 if __name__ == "__main__":

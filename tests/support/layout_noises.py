@@ -1,4 +1,4 @@
-"""What downloads, systems and people leave beside the data, or do to its names: each noise with the truth after it."""
+"""Noises: what downloads, systems and people leave beside the data, or do to its names: each noise with the truth after it."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from layout_generator import Case, Fact, mask, number_of, picture
+from layout_generator import Case, Fact, mask, number_of, picture, regions
 from pictures import image_bytes
 
 _MORE = 60  # the number of the first image that a noise adds
@@ -67,6 +67,10 @@ class Source:
         """Whether the command names no file, so that all in its folder is meant."""
         return self.home == self.of.command[1] and "--labels" not in self.of.command
 
+    @property
+    def has_splits(self) -> bool:
+        return any(fact.role == "split" for fact in self.of.facts)
+
     def pictures(self) -> list[str]:
         """The files of the case's images, without copies that noise added."""
         found: dict[int | None, str] = {}
@@ -79,13 +83,15 @@ class Source:
         self.files[f"{self.home}/{path}" if self.home else path] = content
 
     def names(self, name: str) -> None:
-        """What is in `name` must be stored or named in the report, if the command means all that is there."""
+        """Require the report to name what is in `name`."""
+        self.must_name(Fact("other", name, {number: frozenset({f"in {name}"}) for number in self.of.images}))
+
+    def must_name(self, fact: Fact) -> None:
+        """Require a fact to be stored or named in the report, if the command means all that is there."""
         self.unsure()
-        if not self.is_whole:
-            return
-        fact = Fact("other", name, {number: frozenset({f"in {name}"}) for number in self.of.images})
-        self.of = replace(self.of, facts=(*self.of.facts, fact))
-        self.beside.add(name)
+        if self.is_whole:
+            self.of = replace(self.of, facts=(*self.of.facts, fact))
+            self.beside.add(fact.name)
 
     def unsure(self) -> None:
         self.of = replace(self.of, sure=False)
@@ -94,14 +100,6 @@ class Source:
         """Images that may be stored, or not."""
         self.added |= added
         self.of = replace(self.of, twins=self.of.twins | added.keys(), sure=False)
-
-    def in_split(self, name: str, of: Mapping[int, frozenset[str]]) -> None:
-        """A statement about splits, which must be used or named, if the command means all that is there."""
-        self.unsure()
-        if not self.is_whole:
-            return
-        self.of = replace(self.of, facts=(*self.of.facts, Fact("split", name, of)))
-        self.beside.add(name)
 
     def move(self, to: Callable[[str], str]) -> None:
         """Give files of the folder new names, below it."""
@@ -170,7 +168,8 @@ def _archive(rng: random.Random, source: Source) -> bool:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as made:
         for path in source.inside():
-            made.writestr(zipfile.ZipInfo(path[len(source.home) + 1 :]), source.files[path])  # without today's date
+            name = os.fsencode(path[len(source.home) + 1 :]).decode("latin-1")
+            made.writestr(zipfile.ZipInfo(name), source.files[path])  # without today's date
     source.add(rng.choice((f"{source.home}.zip", "archive.zip", "download.zip")), out.getvalue())
     return True
 
@@ -215,7 +214,7 @@ def _split_file(rng: random.Random, source: Source) -> bool:
         source.add(f"{folder}{number:03}.png", picture(number))
     of = {number: "cat" if number % 2 else "dog" for number in numbers}
     source.add(name, "".join(["path,label\n", *(f"{folder}{n:03}.png,{label}\n" for n, label in of.items())]).encode())
-    splits = frozenset({"test"} if folder else {"test", "train"})
+    splits = frozenset({"test"} if folder or source.has_splits else {"test", "train"})
     source.adds({number: (frozenset({label}), splits) for number, label in of.items()})
     source.names(name)
     return True
@@ -232,10 +231,10 @@ def _split_list(rng: random.Random, source: Source) -> bool:
     )
     numbers = {path[len(source.home) + 1 :]: number_in(source.files[path]) for path in source.pictures()}
     listed = [path for path, number in numbers.items() if number in source.of.images][::2]
-    source.add(name, "".join(f"{path}\n" for path in listed).encode())
+    source.add(name, os.fsencode("".join(f"{path}\n" for path in listed)))
     inside, others = {numbers[path] for path in listed}, frozenset({"train", "test", "validation"}) - {split}
     of = {number: frozenset({split}) if number in inside else others for number in source.of.images}
-    source.in_split(os.path.basename(name), of)
+    source.must_name(Fact("split", os.path.basename(name), of))
     return bool(listed)
 
 
@@ -263,18 +262,19 @@ def _second_table(rng: random.Random, source: Source) -> bool:
     )
     paths = [path[len(source.home) + 1 :] for path in source.pictures()]
     rows = "".join(f"{path},{values[i % 2]}\n" for i, path in enumerate(paths))
-    source.add(name, f"path,{column}\n{rows}".encode())
+    source.add(name, os.fsencode(f"path,{column}\n{rows}"))
     source.names(name)
     return bool(paths)
 
 
 def _masks(rng: random.Random, source: Source) -> bool:
+    """A mask for each image, in the same folders below another one."""
     folder = rng.choice(("masks", "segmentations", "annotations"))
-    for path in source.pictures():
-        number = len(source.files)
+    numbers = {path: number_in(source.files[path]) or 0 for path in source.pictures()}
+    for path, number in numbers.items():
         source.add(f"{folder}/{path[len(source.home) + 1 :]}", image_bytes(mask(number), "PNG"))
-    source.names(folder)
-    return "masks" not in source.of.kind and bool(source.pictures())
+    source.must_name(Fact("raster", folder, {number: regions(mask(number)) for number in numbers.values()}))
+    return "masks" not in source.of.kind and bool(numbers)
 
 
 def _thumbnails(rng: random.Random, source: Source) -> bool:
@@ -293,7 +293,7 @@ def _extra(rng: random.Random, source: Source) -> bool:
     numbers = range(_MORE + 10, _MORE + 13)
     for number in numbers:
         source.add(f"{folder}/{number:03}.png", picture(number))
-    splits = frozenset({"train", folder})
+    splits = frozenset({folder} if source.has_splits else {"train", folder})
     source.adds({number: (frozenset({folder}), splits) for number in numbers})
     return True
 
@@ -337,7 +337,7 @@ def _split_word_around(rng: random.Random, source: Source) -> bool:
         )
     )
     source.move(lambda path: f"{around}/{path}")
-    source.in_split(around, {number: frozenset({"train", split}) for number in source.of.images})
+    source.must_name(Fact("split", around, {number: frozenset({"train", split}) for number in source.of.images}))
     return True
 
 
@@ -376,13 +376,9 @@ def _class_like_a_word(rng: random.Random, source: Source) -> bool:
     source.move(lambda path: "/".join(new if part == old else part for part in path.split("/")))
     said = frozenset() if new in ("no_label", "unlabeled") else frozenset({new})
     now = {number: said if one == {old} else one for number, one in fact.of.items()}
-    facts = tuple(replace_fact(one, fact, Fact("class", new, now)) for one in source.of.facts)
+    facts = tuple(Fact("class", new, now) if one is fact else one for one in source.of.facts)
     source.of = replace(source.of, facts=facts, sure=False)
     return True
-
-
-def replace_fact(one: Fact, old: Fact, new: Fact) -> Fact:
-    return new if one is old else one
 
 
 def _upper_case(rng: random.Random, source: Source) -> bool:
@@ -401,6 +397,41 @@ def _linked(hard: bool) -> Callable[[random.Random, Source], bool]:
         return bool(paths)
 
     return add
+
+
+def _linked_folder(rng: random.Random, source: Source) -> bool:
+    """One class is a link to a folder elsewhere."""
+    if source.of.kind != "folders: classes":
+        return False
+    folder = os.path.dirname(rng.choice(source.pictures()))
+    source.links[folder] = ("store/folder", False)
+    source.unsure()
+    return True
+
+
+def _file_without_a_split(rng: random.Random, source: Source) -> bool:
+    """The last split's file of records loses the split from its name."""
+    if source.of.kind != "records: files of splits":
+        return False
+    fact = next(fact for fact in source.of.facts if fact.role == "split")
+    last = source.of.names[-1]
+    name = rng.choice(("extra", "part-1", "unsorted"))
+    source.move(lambda path: name + Path(path).suffix if path.startswith(last) else path)
+    split = max(fact.of.items())[1]
+    of = {number: one | {name} if one == split else one for number, one in fact.of.items()}
+    source.of = replace(source.of, facts=tuple(one._replace(of=of) if one is fact else one for one in source.of.facts))
+    source.unsure()
+    return True
+
+
+def _empty_image(rng: random.Random, source: Source) -> bool:
+    """A file of no bytes among the images."""
+    paths = source.pictures()
+    if not source.is_whole or not paths:
+        return False
+    source.add(f"{os.path.dirname(rng.choice(paths))}/zz.png"[len(source.home) + 1 :], b"")
+    source.unsure()
+    return True
 
 
 NOISES: Mapping[str, Noise] = {
@@ -423,8 +454,11 @@ NOISES: Mapping[str, Noise] = {
     "encoded names": Noise(_encoded_names),
     "class like a word": Noise(_class_like_a_word),
     "upper case": Noise(_upper_case, plain=True),
-    "hard links": Noise(_linked(hard=True), plain=True),
-    "symbolic links": Noise(_linked(hard=False)),
+    "links: hard": Noise(_linked(hard=True), plain=True),
+    "file without a split": Noise(_file_without_a_split),
+    "empty image": Noise(_empty_image),
+    "links: a folder": Noise(_linked_folder),
+    "links: symbolic": Noise(_linked(hard=False)),
 }
 # One of these in each draw's first place, so that fifteen kinds of junk do not fill most draws; links are last.
 JUNK = tuple(_JUNK)
