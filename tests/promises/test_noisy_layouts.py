@@ -1,6 +1,7 @@
 """Drawn sources with noise: never other data in silence. `make noise` draws 5,000 of them (layout_noise.py)."""
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from layout_generator import KINDS
+from layout_advice import ways
+from layout_generator import KINDS, Case, Fact
 from layout_noise import BAD, VERDICTS, Noisy, Verdict, composed, noisy, smallest, verdict
 from layout_noises import JUNK, NOISES
 
@@ -25,9 +27,38 @@ KNOWN = (
     Known(0, ("empty folder",), "an empty folder beside folders of splits"),
     Known(18, ("masks", "links: symbolic"), "masks of the same names are taken for images that are links out"),
     Known(148, ("thumbnails",), "thumbnails make classes of two folders with images of the same names"),
-    Known(200, ("empty folder", "split word around"), "an only folder is a class, as an empty one is beside it"),
     Known(394, ("extra",), "a folder of other images makes classes of a folder for each sample"),
+    Known(482, ("extra",), "images beside a tar are all that is read"),
+    Known(734, ("wrapped", "extra"), "a folder with deeper ones is a class, as another one has images"),
+    Known(784, ("class like a word",), "images without a class, in a folder that says so, have a class"),
+    Known(887, ("thumbnails", "extra"), "images, masks and thumbnails are three classes"),
+    Known(1120, ("split word around",), "of two files of records in a folder called like a split, one is read"),
+    Known(1327, ("split word around",), "an only folder is a class, as its name has a split's word"),
 )
+
+
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        ("--unlabelled with --include a.png, or --class-names FILE", ["--unlabelled --include a.png"]),
+        ("give --pattern '(?P<label>[^/]+)/.+'; --labels FILE.csv", ["--pattern '(?P<label>[^/]+)/.+'"]),
+        ("leave it out by --exclude /test (and convert it alone by --unlabelled)", ["--exclude /test"]),
+        ("give --columns image=values,label=NAME, or --split for groups", []),
+        ("give --text-column breed for texts, --label-column breed for classes", ["--label-column breed"]),
+    ],
+)  # fmt: skip
+def test_what_can_be_typed_as_it_is_printed(said: str, typed: list[str]) -> None:
+    of = Case(0, "", ("convert", "data", "out"), {}, frozenset(), (Fact("class", "breed", {}),))
+    assert ways(of, of.command, said) == [(*of.command, *shlex.split(one)) for one in typed]
+
+
+def test_a_printed_command_and_another_source_are_typed() -> None:
+    of = Case(0, "", ("convert", "data", "out"), {}, frozenset())
+    said = "type `shardfeed convert data out --unlabelled`, or give data/list.csv as SOURCE with --reader labels"
+    assert ways(of, of.command, said) == [
+        (*of.command, "--unlabelled"),
+        ("convert", "data/list.csv", "out", "--reader", "labels"),
+    ]
 
 
 def judge(seed: int, noises: Iterable[str], place: Path) -> Verdict:

@@ -14,7 +14,7 @@ _OPTION = re.compile(rf"(?<![\w-])(--[a-z][a-z-]+)(?![\w-])(?: {_WORD})?")
 _COMMAND = re.compile(r"shardfeed (convert [^`\n]+?)(?=`|\n|$|  #|  \()")
 _ALONE = re.compile(r"(?:give|or) (\S+) alone")
 _TABLE = re.compile(r"--labels ([^\s;,]+\.\w+)")
-_SOURCE = re.compile(r"(\S+) as SOURCE(?: with|,)? $")
+_SOURCE = re.compile(r"(\S+) as SOURCE with $")
 _JOINED = re.compile(r",? (with|and) ")
 # What stands for a value of the user's, or is no value at all but the sentence's next word.
 _NO_VALUE = re.compile(r"[A-Z_.=]{3,}(\.[a-z]+)?|.*=[A-Z]{3,}.*|for|if|or|and|to|with|must|is|are|may|unless|\(.*")

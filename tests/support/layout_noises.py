@@ -1,4 +1,4 @@
-"""Noises: what downloads, systems and people leave beside the data, or do to its names: each noise with the truth after it."""
+"""Noises: what downloads, systems and people leave beside the data or do to its names, with the truth after each."""
 
 import io
 import os
