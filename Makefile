@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
-.PHONY: setup demo test test-long test-all torture fuzz coverage which-test peers clusters kernel lint docs tutorials bench wheel clean
+.PHONY: setup demo test test-long test-all torture noise fuzz coverage which-test peers clusters kernel lint docs tutorials bench wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(TEST)
@@ -73,6 +73,11 @@ torture: $(TEST)
 	rm -f $(TORTURE)
 	SHARDFEED_TORTURE_RESULTS=$(abspath $(TORTURE)) $(BIN)/pytest -q -m torture -n 2 --dist worksteal --timeout 7200 -o faulthandler_timeout=7300
 	$(BIN)/python benchmarks/torture_table.py
+
+# 5,000 sources with noise beside them: right, asked, refused or wrong. `python -m tests.support.layout_noise --help` does
+# it for some kinds and noises, or for one seed again.
+noise: $(TEST)
+	$(BIN)/python -m tests.support.layout_noise --draws 5000
 
 # The compiled module on damaged JPEGs and records, for a minute, with the sanitizers of addresses and of undefined behaviour.
 # `make torture` does it for 40 minutes with clang's libFuzzer. SHARDFEED_SEED=n repeats a run.

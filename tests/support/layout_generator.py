@@ -116,7 +116,7 @@ def regions(image: Image.Image) -> frozenset[str]:
 def text_of(value: Any) -> str:
     """A value as facts have it: numbers to four digits, whole ones without a point."""
     if isinstance(value, bytes):
-        value = value.decode()
+        value = value.decode(errors="backslashreplace")
     try:
         return f"{float(value):.4g}" if not isinstance(value, str) or value.strip("0") else value
     except ValueError:
