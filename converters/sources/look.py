@@ -104,8 +104,7 @@ class Look:
                             (folders if is_folder else files).append(entry.name)
             except (OSError, ValueError):  # ValueError: a NUL; the chosen reader reports the fault
                 pass
-            if folders:
-                files = self._without_unpacked(folder, files)
+            files = self._without_unpacked(folder, files)
             self._names[folder] = tuple(sorted(folders)), tuple(sorted(files))
         return self._names[folder]
 

@@ -36,7 +36,12 @@ def filled(of: Case, command: Words, said: str) -> list[Words]:
     tables = [found for found in _TABLE.findall(said) if os.path.basename(found) in own]
     beside = [found for found in _TABLE.findall(said) if found not in tables]
     table = ("--labels", tables[0]) if tables and "--labels" not in command else ()
-    found = [(*command, *options, *table) for options in of.then if options[0] in said and options[0] not in command]
+    joined = [way for way in ways(of, command, said) if len(way) > len(command) + 2]  # with more than one option
+    found = [
+        (*command, *options, *table)
+        for options in of.then
+        if options[0] in said and options[0] not in command and not any(options[0] in way for way in joined)
+    ]
     return [] if beside else found  # what is said is about a table that is not the source's
 
 

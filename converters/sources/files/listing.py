@@ -421,7 +421,10 @@ def folder_splits(listing: Listing, inside: bytes = b"") -> dict[bytes, str]:
     One of them must be usual: `train` and `holdout`. Raises UsageError when two folders mean the same split.
     """
     splits: dict[bytes, str] = {}
-    tops = top_folders(listing, inside)
+    filled = listing.children(inside)[0]
+    named = [top for top in filled if usual_split(top)]
+    # An empty folder beside splits is no split, and no class.
+    tops = filled if named and len(named) == len(filled) else top_folders(listing, inside)
     if not any(map(usual_split, tops)):
         return {}
     for top in tops:

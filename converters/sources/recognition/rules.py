@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from shardfeed.converters.sources.files.folder_layouts import are_units, is_generic
-from shardfeed.converters.sources.files.listing import COPY_FOLDERS, MASK_FOLDERS, splits_meant, usual_split
+from shardfeed.converters.sources.files.listing import COPY_FOLDERS, MASK_FOLDERS, MASK_WORD, splits_meant, usual_split
 from shardfeed.converters.sources.recognition.outcome import Outcome
 from shardfeed.errors import escape
 from shardfeed.text import number, some
@@ -22,6 +22,8 @@ _ALIKE = 0.9  # of the files of a folder that another one has, too, for them to 
 # Words at the end of names of files for one of the pictures of a sample.
 _ROLES = "left|right|disp|disparity|depth|flow|mask|gt|normals?|rgb|image|img|ir|thermal"
 _ROLE = re.compile(rf"(?:[_.-](?:{_ROLES}))+\Z", re.IGNORECASE)
+
+_MASK_FILE = re.compile(rf"(?:^|[/_.-])(?:{MASK_WORD.decode()})\.\w+\Z", re.IGNORECASE)
 
 
 def faults_of(outcome: Outcome, rules: Iterable[Rule]) -> list[str]:
@@ -40,6 +42,9 @@ def puts_splits_together(outcome: Outcome) -> str:
         return ""
     named = [splits for splits in map(_splits_in, outcome.parts.values()) if splits]
     seen = set().union(*named)
+    parts = {part for folders in outcome.parts.values() for part in folders}
+    if kept_apart := sorted(part for part in parts if usual_split(part) in ("validation", "test")):
+        return f"the images of {some(kept_apart)} would not be kept apart"
     if len(seen) < 2 or 2 * len(named) < len(outcome.parts):
         return ""
     return f"{' and '.join(sorted(seen))} would be one split"
@@ -97,7 +102,12 @@ def has_classes_of_one_image(outcome: Outcome) -> str:
 def stores_masks_as_images(outcome: Outcome) -> str:
     """Images in a folder of masks or of small copies are called like images in another folder."""
     beside = {folder: name for folder, parts in outcome.parts.items() if (name := folder_of_others(parts))}
-    if outcome.source.rasters is not None or not beside:
+    if outcome.source.rasters is not None:
+        return ""
+    masks = [key for key in outcome.keys if _MASK_FILE.search(key)]
+    if masks and len(masks) < len(outcome.keys):
+        return f"masks ({some(masks)}) would be stored as images"
+    if not beside:
         return ""
     stems: dict[bool, set[str]] = {True: set(), False: set()}
     for key, folder in zip(outcome.keys, outcome.folders, strict=True):
@@ -128,7 +138,7 @@ def has_classes_of_the_same_files(outcome: Outcome) -> str:
     Files directly in a class are often numbered alike, and say nothing.
     """
     below = {folder: _below_class(outcome, folder, label) for folder, label in _labelled_folders(outcome).items()}
-    if len(outcome.classes) < 2 or not all(below.values()):
+    if len(outcome.classes) < 2 or not below or not all(below.values()):
         return ""
     files: dict[int, set[str]] = defaultdict(set)
     for key, folder, label in zip(outcome.keys, outcome.folders, outcome.labels, strict=False):

@@ -45,6 +45,7 @@ def images_of_coco_elsewhere(box: Box) -> None:
 )
 def a_coco_file_in_another_folder(box: Box) -> None:
     coco(box, "in/odd/a.json", "photos")
+    box.write("in/more/notes.txt", "")
 
 
 @advises(
