@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 
 # From a record, as `split[i]` gives it, and the sample's seed to the parts of a batch: tensors, arrays, numbers, bytes,
 # or a nest of these.
-Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
+Transform = Annotated[Callable[[Mapping[str, Any], SampleSeed], Any], "give a function of a record and a seed"]
 T = TypeVar("T")
 # A sample's index, and its number of earlier passes: as `order.DrawnSamples`, for one sample.
 Key = tuple[int, int]
