@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.declared import Range, check
+from shardfeed.declared import check
 from shardfeed.errors import UsageError, escape, shown
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.mixing.mixing import Mixing
@@ -22,7 +22,6 @@ from shardfeed.user_warnings import warn_user
 
 Size = Side | Shape
 Channels = Literal[1, 3]
-Classes = Annotated[int, Range(1, 10**8)]  # a vector of one label has as many numbers
 T = TypeVar("T")
 S = TypeVar("S", bound=Samples)
 

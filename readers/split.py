@@ -6,7 +6,7 @@ Every record's CRC is checked. A split pickles as paths, opens files when first 
 import hashlib
 import operator
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, overload
 
@@ -20,10 +20,11 @@ from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
-from shardfeed.readers.record import new_record
+from shardfeed.readers.record import has_values, new_record
 from shardfeed.readers.shards import Copy, ReadsAhead, Shards
 from shardfeed.readers.skip import SkipLike
-from shardfeed.schema import Schema
+from shardfeed.schema import FILENAME, Schema
+from shardfeed.shapes import length_problem
 from shardfeed.storage.storage import LOCAL, Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
@@ -33,6 +34,7 @@ Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
 def _check_selection(name: str, which: Any) -> None:
     """Raise UsageError unless it becomes an array."""
+    check_length(name, which)
     try:
         if (isinstance(which, Sequence) or hasattr(which, "__array__")) and not isinstance(which, str | bytes):
             np.asarray(which)
@@ -42,7 +44,7 @@ def _check_selection(name: str, which: Any) -> None:
     raise UsageError(name, f"got {shown(which)}, expected a bool mask, or integers")
 
 
-# Methods for pipelines, which completion does not offer; `index` and `count` would read every record.
+# Methods for pipelines, which completion does not offer; `index` and `count` may read every record.
 _FOR_PIPELINES = {
     *("shards", "shard_numbers", "shard_slices", "whole_split", "reading", "read_bytes", "contiguous"),
     *("check_streamable", "place", "places", "payload", "payloads", "parse", "index", "count"),
@@ -68,6 +70,16 @@ class ShardSlice:
     format: str = NATIVE.name
 
 
+def check_length(name: str, given: Any) -> None:
+    """Raise UsageError for a sequence with another length than it says."""
+    try:
+        problem = length_problem(given)
+    except Exception:  # of its own methods
+        problem = f"got {shown(given)}, whose elements cannot be read"
+    if problem:
+        raise UsageError(name, problem, "give a list")
+
+
 class Split(Sequence[Record]):
     """A split, or a part of a split: `len(split)`, `split[i]`, `split[a:b]`, `split[:0.1]`, `split.select(...)`.
 
@@ -75,12 +87,16 @@ class Split(Sequence[Record]):
     `Split` can be used directly as a map-style dataset of PyTorch. A slice takes sample indices, or fractions of the
     split as floats from 0 to 1: `split[:0.1]` is the first tenth, `split[0.1:]` the rest.
 
+    `in`, `index` and `count` compare records by their values, and read those with the same file name.
+
     Example:
         train = data["train"]
         label = train[0]["image/class/label"]
         large = train.select(train.column("image/height") >= 24)
         half = train[:0.5]
     """
+
+    __array_ufunc__ = None  # so that a comparison with an array does not read all samples as one
 
     def __init__(self, directory: str, schema: Schema, info: SplitInfo, storage: Storage = LOCAL) -> None:
         self.name = info.name
@@ -265,11 +281,46 @@ class Split(Sequence[Record]):
         is_row = isinstance(indices, np.ndarray) and indices.ndim == 1
         if isinstance(indices, str | bytes) or not (is_row or isinstance(indices, Sequence)):
             raise UsageError("indices", f"got {shown(indices)}, expected a list of integers")
+        check_length("indices", indices)
         payloads = self.shards.payloads(np.array([self.place(index) for index in indices], np.int64))
         return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]
 
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
+
+    def __contains__(self, record: object) -> bool:
+        """Whether a sample has the values of `record`. Those with its file name are read; all, if it has none."""
+        return next(self._equal(record), None) is not None
+
+    @checked
+    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+        """Return the first index, from `start` and before `stop`, of the sample with the values of a record.
+
+        Samples are read as for `in`. Raises UsageError, a ValueError, if there is none.
+        """
+        bounds = self._cut(slice(start, stop)).indices(len(self))
+        place = next((index for index in self._equal(value) if index in range(*bounds)), None)
+        if place is None:
+            problem = f"no sample of split {self.name} has the values of {shown(value)}"
+            raise UsageError("value", problem, "give a record of the split, as split[i] returns it")
+        return place
+
+    def count(self, value: Any) -> int:
+        """Return the number of samples with the values of a record, read as for `in`."""
+        return sum(1 for _ in self._equal(value))
+
+    def _equal(self, record: Any) -> Iterator[int]:
+        """Yield the indices of the samples with the same values, in ascending order; none for what is no record."""
+        if isinstance(record, Mapping):
+            yield from (index for index in self._with_name_of(record) if has_values(self[index], record))
+
+    def _with_name_of(self, record: Mapping[Any, Any]) -> Iterable[int]:
+        """The indices of the samples with a record's file name, or all if names do not tell samples apart."""
+        key = self.schema.key(FILENAME)
+        if key is None or not self.schema.features[key].scalar:
+            return range(len(self))
+        name = record.get(key)
+        return np.flatnonzero(self.column(key) == name).tolist() if isinstance(name, bytes) else ()
 
     @checked
     def without_damaged(self, damaged: SkipLike) -> Iterator[Record]:

@@ -43,6 +43,7 @@ R = TypeVar("R")
 
 Natural = Annotated[int, Range(0)]
 Positive = Annotated[int, Range(1)]
+Classes = Annotated[int, Range(1, 10**8)]  # a vector of one label has as many numbers
 Count = Annotated[int, Range(1, 2**63 - 1)]  # as arrays count
 Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]

@@ -27,6 +27,7 @@ from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_tra
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.torch.collate import pinned, seeded, writable
 from shardfeed.pipelines.torch.edits import edit_batch
@@ -38,7 +39,7 @@ from shardfeed.pipelines.torch.steps import Steps
 from shardfeed.pipelines.windows import SampleSeed, batch_seed, sample_seeds, view_seeds
 
 
-class DeviceFeed:
+class DeviceFeed(OneWay):
     """The batches of a loader on a device, with the loader's length and state, if any. Made by `to_device`."""
 
     def __init__(

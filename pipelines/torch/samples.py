@@ -18,6 +18,7 @@ from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Decode, ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
 from shardfeed.pipelines.geometry import View
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.orders.order import DrawnSamples
 from shardfeed.pipelines.samples import named
@@ -87,7 +88,7 @@ class FetchedBatch(list[Any]):
     left_out: Sequence[RecordError] = ()
 
 
-class TorchSamples(Dataset[Any]):
+class TorchSamples(OneWay, Dataset[Any]):
     """Dataset of samples after `transform`, by (index, pass) or by index; pickles as paths.
 
     The batches that follow a step are made ahead, by threads, where `transform` runs no Python of the user's, and no
