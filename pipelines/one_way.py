@@ -1,4 +1,4 @@
-"""What batches that are made once refuse: a search in them, and the way back."""
+"""Batches that are made once: a search in them, and the way back, are refused."""
 
 from typing import NoReturn
 

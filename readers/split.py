@@ -6,42 +6,30 @@ Every record's CRC is checked. A split pickles as paths, opens files when first 
 import hashlib
 import operator
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shardfeed.declared import checked
+from shardfeed.declared import check_length, checked
 from shardfeed.errors import IntegrityError, RecordError, UsageError, shown
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
 from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
-from shardfeed.readers.record import has_values, new_record
+from shardfeed.readers.record import new_record
+from shardfeed.readers.selection import check_selection, indices_of
 from shardfeed.readers.shards import Copy, ReadsAhead, Shards
 from shardfeed.readers.skip import SkipLike
 from shardfeed.schema import FILENAME, Schema
-from shardfeed.shapes import length_problem
 from shardfeed.storage.storage import LOCAL, Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
 
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
-
-
-def _check_selection(name: str, which: Any) -> None:
-    """Raise UsageError unless it becomes an array."""
-    check_length(name, which)
-    try:
-        if (isinstance(which, Sequence) or hasattr(which, "__array__")) and not isinstance(which, str | bytes):
-            np.asarray(which)
-            return
-    except (ValueError, OverflowError, RecursionError):  # lists of different lengths, or of too many levels
-        pass
-    raise UsageError(name, f"got {shown(which)}, expected a bool mask, or integers")
 
 
 # Methods for pipelines, which completion does not offer; `index` and `count` may read every record.
@@ -68,16 +56,6 @@ class ShardSlice:
     take: int
     records: int
     format: str = NATIVE.name
-
-
-def check_length(name: str, given: Any) -> None:
-    """Raise UsageError for a sequence with another length than it says."""
-    try:
-        problem = length_problem(given)
-    except Exception:  # of its own methods
-        problem = f"got {shown(given)}, whose elements cannot be read"
-    if problem:
-        raise UsageError(name, problem, "give a list")
 
 
 class Split(Sequence[Record]):
@@ -207,7 +185,7 @@ class Split(Sequence[Record]):
         return view
 
     @checked
-    def select(self, which: Annotated[ArrayLike, _check_selection]) -> "Split":
+    def select(self, which: Annotated[ArrayLike, check_selection]) -> "Split":
         """Return a view of selected samples; `which`: a bool mask [n], or indices, int [k], in any order.
 
         `split.select(split.column("image/height") >= 224)` keeps the large images. The view takes 8 bytes of memory per
@@ -289,14 +267,14 @@ class Split(Sequence[Record]):
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, record: object) -> bool:
-        """Whether a sample has the values of `record`. Those with its file name are read; all, if it has none."""
+        """Whether a sample has the values of `record`."""
         return next(self._equal(record), None) is not None
 
     @checked
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
         """Return the first index, from `start` and before `stop`, of the sample with the values of a record.
 
-        Samples are read as for `in`. Raises UsageError, a ValueError, if there is none.
+        Raises UsageError, a ValueError, if there is none.
         """
         bounds = self._cut(slice(start, stop)).indices(len(self))
         place = next((index for index in self._equal(value) if index in range(*bounds)), None)
@@ -306,21 +284,14 @@ class Split(Sequence[Record]):
         return place
 
     def count(self, value: Any) -> int:
-        """Return the number of samples with the values of a record, read as for `in`."""
+        """Return the number of samples with the values of a record."""
         return sum(1 for _ in self._equal(value))
 
     def _equal(self, record: Any) -> Iterator[int]:
-        """Yield the indices of the samples with the same values, in ascending order; none for what is no record."""
-        if isinstance(record, Mapping):
-            yield from (index for index in self._with_name_of(record) if has_values(self[index], record))
-
-    def _with_name_of(self, record: Mapping[Any, Any]) -> Iterable[int]:
-        """The indices of the samples with a record's file name, or all if names do not tell samples apart."""
+        """Yield the indices of the samples with the same values as a record."""
         key = self.schema.key(FILENAME)
-        if key is None or not self.schema.features[key].scalar:
-            return range(len(self))
-        name = record.get(key)
-        return np.flatnonzero(self.column(key) == name).tolist() if isinstance(name, bytes) else ()
+        is_scalar = key is not None and self.schema.features[key].scalar
+        return indices_of(record, self, key if is_scalar else None, self.column)
 
     @checked
     def without_damaged(self, damaged: SkipLike) -> Iterator[Record]:

@@ -174,7 +174,7 @@ class GrownSource:
                 ids[key] = ids_of_key
         self.schema: Schema = replace(source.schema, class_names=names, class_ids=ids)
         there = _ExistingSamples(dataset, source, self._numbers, names)
-        self._splits = there.splits
+        self._in_dataset = there.in_dataset
         places = np.array([i for i in range(len(source)) if i not in there.samples], np.int64)
         if not len(places):
             problem = f"the dataset already has all of its {number(len(source), 'sample')}"
@@ -202,7 +202,7 @@ class GrownSource:
         if not 0 <= index < len(self):
             raise IndexError(index)
         sample = self._source[int(self._places[index])]
-        sample = replace(sample, split=self._splits.get(sample.split, sample.split))
+        sample = replace(sample, split=self._in_dataset(sample.split))
         other = {key: of_key for key, of_key in self._numbers.items() if of_key is not None}
         if not other:
             return sample
@@ -289,36 +289,52 @@ class _ExistingSamples:
         names: Mapping[str, Sequence[str]],
     ) -> None:
         self.samples: set[int] = set()
-        self.splits: dict[str | None, str | None] = {}
         self.next_numbers: dict[str, int] = {}
         self._numbers, self._names = numbers, names
         self._other: list[str] = []  # samples with different values in the dataset, and the difference
-        keys: dict[bytes, int] = {}
-        own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
-        checks = OwnSamples(source)
-        for i, sample_number, sample in survey(source):
-            checks.check(sample_number, sample)
-            keys[sample.key] = i  # two of one key are refused by the plan
-            self.splits[sample.split] = sample.split
-            if sample.number is not None:
-                own[sample.split, sample.number] = sample.key
-        named = [split for split in self.splits if split is not None]
-        self.splits.update(renamed_splits(named, dataset))
-        check_any_left(source)
-        checks.check_unique(source)
+        self._own: dict[
+            tuple[str | None, int], bytes
+        ] = {}  # keys of images by split and number: a split may count from 1
+        keys = self._survey(source, dataset)
         clashes: list[tuple[bytes, int, str]] = []
         for name, split in dataset.items():
             self._find(split, keys, source)
             taken = [int(value) for value in split.column(SOURCE_ID)]
             self.next_numbers[name] = max(taken, default=-1) + 1
-            if own:
-                theirs = [of for of, split in self.splits.items() if split in (name, None)]
-                same = own.keys() & {(of, value) for of in theirs for value in taken}
-                clashes += [(own[of, value], value, name) for of, value in same]
+            clashes += self._clashes(name, taken)
         for key, value, name in clashes:  # now that all are known which the dataset has already
             if keys[key] not in self.samples:
                 problem = f"the image {escape(key)} has the id {value} of an image in split {name}"
                 raise UsageError("source", problem, "give it another id in its annotations")
+
+    def _survey(self, source: Source, dataset: Dataset) -> dict[bytes, int]:
+        """Look at each sample. Return the index of each key."""
+        keys: dict[bytes, int] = {}
+        splits: dict[str, None] = {}
+        own: dict[tuple[str | None, int], bytes] = {}
+        checks = OwnSamples(source)
+        for i, sample_number, sample in survey(source):
+            checks.check(sample_number, sample)
+            keys[sample.key] = i  # two of one key are refused by the plan
+            if sample.split is not None:
+                splits[sample.split] = None
+            if sample.number is not None:
+                own[sample.split, sample.number] = sample.key
+        check_any_left(source)
+        checks.check_unique(source)
+        self.splits = renamed_splits(splits, dataset)
+        self._own = {(self.in_dataset(split), value): key for (split, value), key in own.items()}
+        return keys
+
+    def in_dataset(self, split: str | None) -> str | None:
+        """The dataset's name for a split of the source."""
+        return None if split is None else self.splits.get(split, split)
+
+    def _clashes(self, name: str, taken: Sequence[int]) -> Iterator[tuple[bytes, int, str]]:
+        """Yield the key, the number and the split of each new image with a number that a split of the dataset has."""
+        if self._own:
+            same = self._own.keys() & {(of, value) for of in (name, None) for value in taken}
+            yield from ((self._own[of, value], value, name) for of, value in same)
 
     def _find(self, split: Split, keys: Mapping[bytes, int], source: Source) -> None:
         """Look for the keys in a split."""

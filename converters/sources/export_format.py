@@ -342,7 +342,7 @@ WORDS = {"train": "train", "validation": "val", "test": "test"}  # what most too
 
 
 def tool_words(splits: Collection[str]) -> dict[str, str]:
-    """What most tools call each split; its own name if they have no such split, or two would be called the same."""
+    """Return the word of most tools for each split; its own name if they have none, or have one for two splits."""
     usual = renamed_splits(splits, WORDS)
     words = {split: WORDS.get(usual[split], split) for split in splits}
     uses = Counter(words.values())
