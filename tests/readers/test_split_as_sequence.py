@@ -1,11 +1,12 @@
 """A split behaves as a sequence of records; batches that are made once refuse to be searched, by name."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from argument_fuzz import Lying
 from datasets import scenes
 
 import shardfeed
@@ -98,19 +99,6 @@ def test_a_search_in_batches_is_refused_and_takes_none(flowers: Dataset, make: C
         assert (batches == value) is False
     with pytest.raises(UsageError, match=r"^reversed: got \w+"):
         reversed(batches)
-
-
-class Lying(Sequence[Any]):
-    """A sequence of the user's own with another length than it says."""
-
-    def __init__(self, elements: Any, said: int) -> None:
-        self.elements, self.said = elements, said
-
-    def __len__(self) -> int:
-        return self.said
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.elements[index]
 
 
 class Endless(Lying):
