@@ -134,12 +134,15 @@ def is_factory(given: Any) -> bool:
 
 
 def check_function(place: str, given: Any, *arguments: str, remedy: str = "") -> None:
-    """Raise UsageError unless `given` can be called with these arguments, and is no class. None: not provided.
+    """Raise UsageError unless `given` can be called with these arguments, and is no class of transforms.
+
+    None: not provided.
 
     `place`: the option that it was given as. `remedy`: for what is neither a class nor a function that makes a
     transform of ours.
     """
-    makes_one = isinstance(given, type) or is_factory(given)
+    is_class = isinstance(given, type) and given not in (list, tuple)  # which make a batch of samples
+    makes_one = is_class or is_factory(given)
     if given is None or (callable(given) and not makes_one and takes(given, len(arguments))):
         return
     if makes_one:

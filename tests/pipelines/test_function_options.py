@@ -86,6 +86,11 @@ def test_two_mixings_are_one_of_them(flowers: Dataset, make: Callable[[Dataset, 
     assert make(flowers, one_of([mixup(), cutmix()]))
 
 
+def test_a_batch_may_be_the_list_of_its_samples(flowers: Dataset) -> None:
+    batch = next(iter(loader(flowers, image_size=8, collate_fn=list)))
+    assert (type(batch), len(batch)) == (list, 4)
+
+
 @pytest.mark.parametrize(("given", "remedy"), [(mixup, "mixup()"), (Flips, "Flips()")])
 def test_a_class_is_called_first(flowers: Dataset, given: Any, remedy: str) -> None:
     for place, make in OPTIONS.values():
