@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 
 from shardfeed.annotations import OBJECT_LABEL
-from shardfeed.declared import Range, check
+from shardfeed.declared import check
 from shardfeed.errors import UsageError, escape, shown
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.mixing.mixing import Mixing
@@ -22,7 +22,6 @@ from shardfeed.user_warnings import warn_user
 
 Size = Side | Shape
 Channels = Literal[1, 3]
-Classes = Annotated[int, Range(1, 10**8)]  # a vector of one label has as many numbers
 T = TypeVar("T")
 S = TypeVar("S", bound=Samples)
 
@@ -129,12 +128,33 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
+def is_factory(given: Any) -> bool:
+    """Whether it is a function such as `mixup`, which makes an augmentation or a mixing."""
+    return inspect.isfunction(given) and given.__module__.startswith("shardfeed.pipelines.augment.")
+
+
+def check_function(place: str, given: Any, *arguments: str, remedy: str = "") -> None:
+    """Raise UsageError unless `given` can be called with these arguments, and is no class of transforms.
+
+    None: not provided.
+
+    `place`: the option that it was given as. `remedy`: for what is neither a class nor a function that makes a
+    transform of ours.
+    """
+    is_class = isinstance(given, type) and given not in (list, tuple)  # which make a batch of samples
+    makes_one = is_class or is_factory(given)
+    if given is None or (callable(given) and not makes_one and takes(given, len(arguments))):
+        return
+    if makes_one:
+        remedy = f"call it, as in {place}={given.__name__}()"
+    problem = f"got {shown(given)}, expected a function: {place}({', '.join(arguments)})"
+    raise UsageError(place, problem, remedy)
+
+
 def check_transforms(transform: Any, batch_transform: Any) -> None:
     """Raise UsageError unless each function accepts features, or a batch, and a seed. None: not provided."""
-    for place, given, what in (("transform", transform, "features"), ("batch_transform", batch_transform, "batch")):
-        if given is not None and not (callable(given) and takes(given, 2)):
-            problem = f"got {shown(given)}, expected a function of two arguments"
-            raise UsageError(place, problem, f"{place}({what}, seed)")
+    check_function("transform", transform, "features", "seed")
+    check_function("batch_transform", batch_transform, "batch", "seed")
 
 
 def check_shared_batch(batch_size: int, replicas: int, name: str = "replicas") -> None:

@@ -34,6 +34,7 @@ from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
 from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples
 from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progress
@@ -261,7 +262,7 @@ def eval_array_batches(
     return ArrayBatches(samples, stored, crop, parts, damaged=damaged, workers=workers, process=process)
 
 
-class ArrayBatches(Iterable[Any]):
+class ArrayBatches(OneWay, Iterable[Any]):
     """Batches of an evaluation; each iteration is the same. `len`: the batches of an iteration.
 
     An iteration's threads end after its last batch, when it is left, after an error, when another one begins, with

@@ -1,7 +1,7 @@
 """Functions that change whole batches: what `batch_transform=` of the loaders takes, and how they call it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from shardfeed.errors import UsageError
 from shardfeed.foreign import name_of, noted
@@ -9,7 +9,10 @@ from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.schema import Schema
 
 # From a batch and its seed to another batch. The seed is a `SampleSeed`; in TensorFlow's graphs int64 [2].
-BatchTransform = Callable[[Any, Any], Any]
+BatchTransform = Annotated[
+    Callable[[Any, Any], Any],
+    "for example batch_transform=one_of([mixup(), cutmix()]), or a function of a batch and a seed that calls others",
+]
 
 
 def bound_batch_transform(batch_transform: Any, schema: Schema, label: str | None, **others: Any) -> Any:

@@ -14,6 +14,7 @@ from shardfeed.declared import Natural, checked
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.foreign import asked_by_constructor
 from shardfeed.pipelines.arrays import ArrayBatches, TrainingArrays
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 
 
@@ -55,7 +56,7 @@ def keras_batches(batches: ArrayBatches, arrange: Callable[[Any], Any] | None = 
     return _KerasBatches(batches, arrange)
 
 
-class _KerasBatches(keras.utils.PyDataset):
+class _KerasBatches(OneWay, keras.utils.PyDataset):
     """Item i: batch i of the running iteration, which begins with the first batch that counts. Thread-safe."""
 
     def __init__(self, batches: ArrayBatches, arrange: Callable[[Any], Any] | None) -> None:

@@ -13,6 +13,7 @@ from shardfeed.naming import is_index, is_shard
 from shardfeed.readers.notebook import dataset_html
 from shardfeed.readers.shards import is_local
 from shardfeed.readers.split import Split
+from shardfeed.split_words import split_called
 from shardfeed.storage.address import located
 from shardfeed.storage.storage import LOCAL, Storage, not_a_file, sizes_by_name
 from shardfeed.text import in_usual_order, listing
@@ -24,6 +25,9 @@ _SHOWN = 5  # files named in an error before "and n more"
 
 class Dataset(Mapping[str, Split]):
     """A mapping from split names to `Split`, created by `shardfeed.open`. Pickling it stores no records.
+
+    Usual words for a split are understood: `data["val"]` and `data["validation"]` are the same split, unless there are
+    splits of both names. Iteration gives the names that the splits have.
 
     Example:
         data = shardfeed.open("flowers")
@@ -56,10 +60,11 @@ class Dataset(Mapping[str, Split]):
         return self.manifest.schema.main_class_names
 
     def __getitem__(self, name: str) -> Split:
-        if name not in self:
+        known = split_called(name, self._splits) if isinstance(name, str) else None
+        if known is None:
             names = ", ".join(map(repr, in_usual_order(self)))
             raise SplitError(self.directory, f"no split {shown(name)}", f"it has {names}")
-        return self._splits[name]
+        return self._splits[known]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._splits)
@@ -68,7 +73,7 @@ class Dataset(Mapping[str, Split]):
         return len(self._splits)
 
     def __contains__(self, name: object) -> bool:  # Mapping's default catches KeyError from a formatted message
-        return isinstance(name, str) and name in self._splits
+        return isinstance(name, str) and split_called(name, self._splits) is not None
 
     _repr_html_ = dataset_html
 

@@ -5,7 +5,7 @@ Only the display differs. What is made from it is a plain dict: copies, pickles,
 
 import io
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from reprlib import recursive_repr
 from types import ModuleType
 from typing import Any
@@ -30,6 +30,12 @@ class ReadRecord(dict[str, Any]):
 
     __slots__ = ()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and has_values(self, other)
+
+    def __ne__(self, other: object) -> bool:  # a dict has one of its own
+        return not self == other
+
     @recursive_repr("{...}")
     def __repr__(self) -> str:
         lines = [f"{key!r}: {text}" for key, text in self._texts()]
@@ -47,6 +53,21 @@ class ReadRecord(dict[str, Any]):
         if self.get(FORMAT) == b"raw" and isinstance(pixels := self.get(ENCODED), bytes):
             texts[ENCODED] = f"<{len(pixels):,} bytes, raw {self.get(WIDTH)}x{self.get(HEIGHT)}>"
         return list(texts.items())
+
+
+def has_values(record: Mapping[str, Any], other: Mapping[Any, Any]) -> bool:
+    """Whether two records have the same features with the same values; NaN is the same as NaN."""
+    try:
+        return record.keys() == other.keys() and all(_same_value(record[key], other[key]) for key in record)
+    except Exception:  # a value of the user's may not be comparable
+        return False
+
+
+def _same_value(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return one is other or np.array_equal(one, other, equal_nan=True)
+    is_nan = isinstance(one, float) and isinstance(other, float) and one != one and other != other
+    return is_nan or bool(one == other)
 
 
 def new_record() -> ReadRecord:

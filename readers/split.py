@@ -13,7 +13,7 @@ from typing import Annotated, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shardfeed.declared import checked
+from shardfeed.declared import check_length, checked
 from shardfeed.errors import IntegrityError, RecordError, UsageError, shown
 from shardfeed.formats.example import decode
 from shardfeed.formats.registry import NATIVE
@@ -21,9 +21,10 @@ from shardfeed.manifest import SplitInfo
 from shardfeed.readers.columns import read_column
 from shardfeed.readers.notebook import split_html
 from shardfeed.readers.record import new_record
+from shardfeed.readers.selection import check_selection, indices_of
 from shardfeed.readers.shards import Copy, ReadsAhead, Shards
 from shardfeed.readers.skip import SkipLike
-from shardfeed.schema import Schema
+from shardfeed.schema import FILENAME, Schema
 from shardfeed.storage.storage import LOCAL, Storage
 
 _DTYPES = {"int64": np.int64, "float32": np.float32}
@@ -31,18 +32,7 @@ _DTYPES = {"int64": np.int64, "float32": np.float32}
 Record = dict[str, bytes | int | float | list[bytes] | np.ndarray]
 
 
-def _check_selection(name: str, which: Any) -> None:
-    """Raise UsageError unless it becomes an array."""
-    try:
-        if (isinstance(which, Sequence) or hasattr(which, "__array__")) and not isinstance(which, str | bytes):
-            np.asarray(which)
-            return
-    except (ValueError, OverflowError, RecursionError):  # lists of different lengths, or of too many levels
-        pass
-    raise UsageError(name, f"got {shown(which)}, expected a bool mask, or integers")
-
-
-# Methods for pipelines, which completion does not offer; `index` and `count` would read every record.
+# Methods for pipelines, which completion does not offer; `index` and `count` may read every record.
 _FOR_PIPELINES = {
     *("shards", "shard_numbers", "shard_slices", "whole_split", "reading", "read_bytes", "contiguous"),
     *("check_streamable", "place", "places", "payload", "payloads", "parse", "index", "count"),
@@ -75,12 +65,16 @@ class Split(Sequence[Record]):
     `Split` can be used directly as a map-style dataset of PyTorch. A slice takes sample indices, or fractions of the
     split as floats from 0 to 1: `split[:0.1]` is the first tenth, `split[0.1:]` the rest.
 
+    `in`, `index` and `count` compare records by their values, and read those with the same file name.
+
     Example:
         train = data["train"]
         label = train[0]["image/class/label"]
         large = train.select(train.column("image/height") >= 24)
         half = train[:0.5]
     """
+
+    __array_ufunc__ = None  # so that a comparison with an array does not read all samples as one
 
     def __init__(self, directory: str, schema: Schema, info: SplitInfo, storage: Storage = LOCAL) -> None:
         self.name = info.name
@@ -191,7 +185,7 @@ class Split(Sequence[Record]):
         return view
 
     @checked
-    def select(self, which: Annotated[ArrayLike, _check_selection]) -> "Split":
+    def select(self, which: Annotated[ArrayLike, check_selection]) -> "Split":
         """Return a view of selected samples; `which`: a bool mask [n], or indices, int [k], in any order.
 
         `split.select(split.column("image/height") >= 224)` keeps the large images. The view takes 8 bytes of memory per
@@ -265,11 +259,39 @@ class Split(Sequence[Record]):
         is_row = isinstance(indices, np.ndarray) and indices.ndim == 1
         if isinstance(indices, str | bytes) or not (is_row or isinstance(indices, Sequence)):
             raise UsageError("indices", f"got {shown(indices)}, expected a list of integers")
+        check_length("indices", indices)
         payloads = self.shards.payloads(np.array([self.place(index) for index in indices], np.int64))
         return [self._parsed(payload, index) for payload, index in zip(payloads, indices, strict=True)]
 
     def __iter__(self) -> Iterator[Record]:
         return (self[i] for i in range(len(self)))
+
+    def __contains__(self, record: object) -> bool:
+        """Whether a sample has the values of `record`."""
+        return next(self._equal(record), None) is not None
+
+    @checked
+    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+        """Return the first index, from `start` and before `stop`, of the sample with the values of a record.
+
+        Raises UsageError, a ValueError, if there is none.
+        """
+        bounds = self._cut(slice(start, stop)).indices(len(self))
+        place = next((index for index in self._equal(value) if index in range(*bounds)), None)
+        if place is None:
+            problem = f"no sample of split {self.name} has the values of {shown(value)}"
+            raise UsageError("value", problem, "give a record of the split, as split[i] returns it")
+        return place
+
+    def count(self, value: Any) -> int:
+        """Return the number of samples with the values of a record."""
+        return sum(1 for _ in self._equal(value))
+
+    def _equal(self, record: Any) -> Iterator[int]:
+        """Yield the indices of the samples with the same values as a record."""
+        key = self.schema.key(FILENAME)
+        is_scalar = key is not None and self.schema.features[key].scalar
+        return indices_of(record, self, key if is_scalar else None, self.column)
 
     @checked
     def without_damaged(self, damaged: SkipLike) -> Iterator[Record]:

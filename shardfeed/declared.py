@@ -25,6 +25,7 @@ from shardfeed.shapes import (
     OneOf,
     Range,
     Storable,
+    length_problem,
     plain_number,
     shape_of,
     takes_anything,
@@ -43,6 +44,7 @@ R = TypeVar("R")
 
 Natural = Annotated[int, Range(0)]
 Positive = Annotated[int, Range(1)]
+Classes = Annotated[int, Range(1, 10**8)]  # a vector of one label has as many numbers
 Count = Annotated[int, Range(1, 2**63 - 1)]  # as arrays count
 Fraction = Annotated[float, Range(0, 1)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
@@ -190,6 +192,16 @@ def _declaration(hint: Any) -> _Declaration:
 def check(name: str, value: Any, hint: Any) -> None:
     """Raise UsageError, whose place is `name`, unless `value` is of the type `hint`."""
     _declaration(hint).checked(name, value)
+
+
+def check_length(name: str, value: Any) -> None:
+    """Raise UsageError, whose place is `name`, for a sequence with another number of elements than it says."""
+    try:
+        problem = length_problem(value)
+    except Exception:  # of its own methods
+        problem = f"got {shown(value)}, whose elements cannot be read"
+    if problem:
+        raise UsageError(name, problem, "give a list")
 
 
 def _bare(hint: Any) -> Any:

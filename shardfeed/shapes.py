@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, ItemsView, Iterable, KeysView, Mapping, Sequence, ValuesView
 from functools import cache
 from inspect import isclass
+from itertools import islice
 from numbers import Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -24,6 +25,7 @@ _LONGEST_NAME = 255  # bytes, of a file or a folder
 _MOST_DIGITS = 63  # of an integer: Python refuses to write thousands of them, as a message would
 _LARGEST = 10**_MOST_DIGITS
 _ANY = "a value"
+_OF_PYTHON = {list, tuple, dict, range, str, bytes}  # whose length is what they say
 _NAMES = {bool: "True or False", str: "text", NoneType: "None"}
 
 # Scalars of NumPy whose item() is no longer a time: None for NaT, a number for nanoseconds.
@@ -286,7 +288,7 @@ class MapOf(ArgumentShape):
         self.converts = value.converts
 
     def admits(self, value: Any) -> bool:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or length_problem(value):
             return False
         return self.key.admits_all(value) and self.value.admits_all(value.values())
 
@@ -304,7 +306,7 @@ class MapOf(ArgumentShape):
                 return f"got the key {shown(name)}, expected {self.key.expected(name)}"
             if not self.value.admits(each):
                 return f"got {shown(each)} for {shown(name)}, expected {self.value.expected(each)}"
-        return ""
+        return length_problem(value)
 
 
 class TupleOf(ArgumentShape):
@@ -361,7 +363,7 @@ class ListOf(ArgumentShape):
             return self.once
         if self.ordered and isinstance(value, set | frozenset):
             return False
-        return getattr(value, "ndim", 1) > 0 and self.element.admits_all(value)
+        return getattr(value, "ndim", 1) > 0 and not length_problem(value) and self.element.admits_all(value)
 
     def convert(self, value: Any) -> Any:
         if not self.ordered:
@@ -382,7 +384,7 @@ class ListOf(ArgumentShape):
             for each in value:
                 if not self.element.admits(each):
                     return self.element.fault_of_element(each)
-        return ""
+        return length_problem(value)
 
 
 class ShortList(ArgumentShape):
@@ -430,6 +432,22 @@ class OneOf(ArgumentShape):
 
     def fault_inside(self, value: Any) -> str:
         return next(filter(None, (shape.fault_inside(value) for shape in self.shapes)), "")
+
+
+def length_problem(value: Any) -> str:
+    """Describe how a sequence or mapping of the user's own class has another length than it says; "" if it has not.
+
+    At most one element more than it says is read: its elements may have no end.
+    """
+    kind = type(value)
+    if kind in _OF_PYTHON or kind.__module__.startswith("shardfeed.") or not isinstance(value, Sequence | Mapping):
+        return ""
+    said = len(value)
+    found = sum(1 for _ in islice(value, said + 1))
+    if found == said:
+        return ""
+    elements = f"more than {said:,}" if found > said else f"{found:,}"
+    return f"got {elements} elements of a {kind.__name__} whose length is {said:,}, expected as many as it says"
 
 
 def takes_anything(shape: ArgumentShape) -> bool:

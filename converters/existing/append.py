@@ -40,6 +40,7 @@ from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import FILENAME, RESTARTS, SHA256, SOURCE_ID, Schema, image_features
+from shardfeed.split_words import renamed_splits
 from shardfeed.storage.storage import is_address, local_path
 from shardfeed.text import listing, number, some
 
@@ -111,13 +112,19 @@ def append(
     how: dict[str, Any] = {
         **making,
         "to": to,
-        "split": Shares(split if split is not None else options.get("split"), by="hash"),
+        "split": Shares(_of_dataset(split, opened) if split is not None else options.get("split"), by="hash"),
         "seed": int(options.get("seed", 0)) if seed is None else seed,
         "group_column": group_column,
         "group_pattern": group_pattern or groups.get("pattern"),
         "group_duplicates": group_duplicates or groups.get("duplicates", False),
     }
     return convert(grown, out, image=image, **how)
+
+
+def _of_dataset(shares: Mapping[str, float], opened: Dataset) -> dict[str, float]:
+    """The shares of new samples by the names that the dataset's splits have."""
+    names = renamed_splits(shares, opened)
+    return {names[split]: share for split, share in shares.items()}
 
 
 def check_no_dataset(source: str | os.PathLike[str]) -> None:
@@ -167,6 +174,7 @@ class GrownSource:
                 ids[key] = ids_of_key
         self.schema: Schema = replace(source.schema, class_names=names, class_ids=ids)
         there = _ExistingSamples(dataset, source, self._numbers, names)
+        self._in_dataset = there.in_dataset
         places = np.array([i for i in range(len(source)) if i not in there.samples], np.int64)
         if not len(places):
             problem = f"the dataset already has all of its {number(len(source), 'sample')}"
@@ -194,6 +202,7 @@ class GrownSource:
         if not 0 <= index < len(self):
             raise IndexError(index)
         sample = self._source[int(self._places[index])]
+        sample = replace(sample, split=self._in_dataset(sample.split))
         other = {key: of_key for key, of_key in self._numbers.items() if of_key is not None}
         if not other:
             return sample
@@ -265,8 +274,9 @@ def _joined(
 class _ExistingSamples:
     """Samples of a source that the dataset already has: `samples`, their indices in the source.
 
-    `next_numbers`: of each split the number of its next record. `numbers`: the dataset's number of each class of the
-    source, by feature, None where they are the same. `names`: of all classes, as the dataset numbers them.
+    `next_numbers`: of each split the number of its next record. `splits`: the dataset's name for each split of the
+    source. `numbers`: the dataset's number of each class of the source, by feature, None where they are the same.
+    `names`: of all classes, as the dataset numbers them.
 
     Raises UsageError for a key of the dataset with another file, and for a new image with a number that is taken.
     """
@@ -282,28 +292,49 @@ class _ExistingSamples:
         self.next_numbers: dict[str, int] = {}
         self._numbers, self._names = numbers, names
         self._other: list[str] = []  # samples with different values in the dataset, and the difference
-        keys: dict[bytes, int] = {}
-        own: dict[tuple[str | None, int], bytes] = {}  # by split, as files that are read together may count from 1 each
-        checks = OwnSamples(source)
-        for i, sample_number, sample in survey(source):
-            checks.check(sample_number, sample)
-            keys[sample.key] = i  # two of one key are refused by the plan
-            if sample.number is not None:
-                own[sample.split, sample.number] = sample.key
-        check_any_left(source)
-        checks.check_unique(source)
+        self._own: dict[
+            tuple[str | None, int], bytes
+        ] = {}  # keys of images by split and number: a split may count from 1
+        keys = self._survey(source, dataset)
         clashes: list[tuple[bytes, int, str]] = []
         for name, split in dataset.items():
             self._find(split, keys, source)
             taken = [int(value) for value in split.column(SOURCE_ID)]
             self.next_numbers[name] = max(taken, default=-1) + 1
-            if own:
-                same = own.keys() & {(of, value) for of in (name, None) for value in taken}
-                clashes += [(own[of, value], value, name) for of, value in same]
+            clashes += self._clashes(name, taken)
         for key, value, name in clashes:  # now that all are known which the dataset has already
             if keys[key] not in self.samples:
                 problem = f"the image {escape(key)} has the id {value} of an image in split {name}"
                 raise UsageError("source", problem, "give it another id in its annotations")
+
+    def _survey(self, source: Source, dataset: Dataset) -> dict[bytes, int]:
+        """Look at each sample. Return the index of each key."""
+        keys: dict[bytes, int] = {}
+        splits: dict[str, None] = {}
+        own: dict[tuple[str | None, int], bytes] = {}
+        checks = OwnSamples(source)
+        for i, sample_number, sample in survey(source):
+            checks.check(sample_number, sample)
+            keys[sample.key] = i  # two of one key are refused by the plan
+            if sample.split is not None:
+                splits[sample.split] = None
+            if sample.number is not None:
+                own[sample.split, sample.number] = sample.key
+        check_any_left(source)
+        checks.check_unique(source)
+        self.splits = renamed_splits(splits, dataset)
+        self._own = {(self.in_dataset(split), value): key for (split, value), key in own.items()}
+        return keys
+
+    def in_dataset(self, split: str | None) -> str | None:
+        """The dataset's name for a split of the source."""
+        return None if split is None else self.splits.get(split, split)
+
+    def _clashes(self, name: str, taken: Sequence[int]) -> Iterator[tuple[bytes, int, str]]:
+        """Yield the key, the number and the split of each new image with a number that a split of the dataset has."""
+        if self._own:
+            same = self._own.keys() & {(of, value) for of in (name, None) for value in taken}
+            yield from ((self._own[of, value], value, name) for of, value in same)
 
     def _find(self, split: Split, keys: Mapping[bytes, int], source: Source) -> None:
         """Look for the keys in a split."""

@@ -18,6 +18,7 @@ from shardfeed.errors import UsageError, escape, name_bytes
 from shardfeed.readers.columns import read_values
 from shardfeed.readers.split import Split
 from shardfeed.schema import LABEL, Schema
+from shardfeed.split_words import split_called
 from shardfeed.text import listing
 
 MOST = 20_000  # characters
@@ -175,15 +176,20 @@ def evaluate(condition: Condition, split: Split) -> np.ndarray:
     return holds(condition.tree)
 
 
-def check_splits(condition: Condition, splits: Collection[str], schema: Schema) -> None:
-    """Raise UsageError if the condition names a split that is not in the dataset's `splits`."""
+def with_known_splits(condition: Condition, splits: Collection[str], schema: Schema) -> Condition:
+    """Return the condition with the names that a dataset's `splits` have. Raise UsageError for a missing split."""
+    tokens = {token.at: token for token in condition.tokens}
     for node in ast.walk(condition.tree):
-        if isinstance(node, ast.Compare):
-            compared = condition.comparison(node)
-            unknown = [text for text in compared.texts if text not in splits]
-            if compared.name == _SPLIT and schema.key(_SPLIT) is None and unknown:
-                problem = f"{escape(unknown[0])!r} is not a split"
+        if not isinstance(node, ast.Compare) or schema.key(_SPLIT) is not None:
+            continue
+        compared = condition.comparison(node)
+        for value in compared.values if compared.name == _SPLIT else ():
+            known = split_called(value.text, splits)
+            if known is None:
+                problem = f"{escape(value.text)!r} is not a split"
                 raise _error(compared, problem, f"they are {listing(list(splits), 8)}")
+            tokens[value.at] = value._replace(text=known)
+    return condition._replace(tokens=[*tokens.values()])
 
 
 def _compare(condition: Comparison, split: Split) -> np.ndarray:

@@ -27,6 +27,7 @@ from shardfeed.converters.sources.annotations.yolo_writer import YoloFormat
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
     ALL,
+    WORDS,
     DroppedFeatures,
     ExportFormat,
     ExportRecord,
@@ -45,6 +46,7 @@ from shardfeed.free_space import room_in
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.dataset import open as open_dataset
 from shardfeed.schema import SHA256, SOURCE_ID
+from shardfeed.split_words import renamed_splits
 from shardfeed.storage.local import built, free_space, locked
 from shardfeed.storage.storage import check_local, local_output
 from shardfeed.text import listing
@@ -59,15 +61,18 @@ _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an exte
 
 
 class ReadBack:
-    """Images that a reader finds, or must find: their count, and a sum of the digests of their values."""
+    """Images that a reader finds, or must find: their count, and a sum of the digests of their values.
 
-    def __init__(self, part: RestoredPart) -> None:
-        self.part, self.count, self.sum = part, 0, 0
+    `splits`: the name by which a reader gives each split that was exported.
+    """
+
+    def __init__(self, part: RestoredPart, splits: Mapping[str, str]) -> None:
+        self.part, self.splits, self.count, self.sum = part, splits, 0, 0
 
     def add(self, key: bytes, split: str, values: Mapping[str, Any], objects: int) -> None:
         """Add one image with its values; `objects`: how many it has."""
         found = [(feature, _plain(values[feature])) for feature in sorted(self.part.features) if feature in values]
-        parts = (key, split, found, objects if self.part.objects else 0)
+        parts = (key, self.splits.get(split, split), found, objects if self.part.objects else 0)
         digest = hashlib.blake2b(repr(parts).encode(), digest_size=_BITS // 8).digest()
         self.sum = (self.sum + int.from_bytes(digest, "little")) % (1 << _BITS)
         self.count += 1
@@ -87,7 +92,7 @@ def _plain(value: Any) -> Any:
 def check(root: str, again: ReconvertCommand, expected: ReadBack, to: str) -> None:
     """Raise IntegrityError unless the reader finds the expected content in `root`."""
     path, options = again.arguments(root)
-    found = ReadBack(expected.part)
+    found = ReadBack(expected.part, expected.splits)
     why = ""
     try:
         reader = options.pop("reader", None)
@@ -306,7 +311,8 @@ class _Written:
     """The records passed to a form. `found`: what readers must find. `renamed`: number of changed names."""
 
     def __init__(self, form: ExportFormat, items: ExportRecords) -> None:
-        self.found = [ReadBack(part) for part in form.parts]
+        splits = renamed_splits(items.splits, WORDS)
+        self.found = [ReadBack(part, splits) for part in form.parts]
         self.renamed = self._otherwise = self._changed = 0
         self._form, self._items = form, items
         self._first = ""

@@ -7,7 +7,7 @@ from typing import Annotated, Unpack
 
 import numpy as np
 
-from shardfeed.converters.existing.conditions import check_splits, evaluate, parse
+from shardfeed.converters.existing.conditions import evaluate, parse, with_known_splits
 from shardfeed.converters.existing.dataset_source import ChosenRecords, DatasetLike, Opened, SourcePart
 from shardfeed.converters.existing.making import MakingOptions, make_dataset
 from shardfeed.converters.planning.options import Out
@@ -69,7 +69,7 @@ def filter(
     if min_objects is not None:
         conditions.append(parse(f"objects >= {min_objects}"))
     for condition in conditions:
-        check_splits(condition, opened.splits, opened.schema)
+        condition = with_known_splits(condition, opened.splits, opened.schema)
         for name, records in opened.splits.items():
             stay[name] &= evaluate(condition, records.split)
     if keys is not None:

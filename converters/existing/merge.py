@@ -26,6 +26,7 @@ from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.formats.example import decode
 from shardfeed.schema import SOURCE_ID
+from shardfeed.split_words import renamed_splits
 from shardfeed.text import number
 
 
@@ -41,7 +42,8 @@ def merge(
 ) -> Report:
     """Create the dataset `out` from the records of several datasets, split by split, each split in a new random order.
 
-    Splits and classes are matched by name: the class list is the list of the first dataset, followed by the classes
+    Splits and classes are matched by name, splits also by other usual words: `val` joins `validation`, under the name
+    that the first dataset has. The class list is the list of the first dataset, followed by the classes
     that each further dataset adds. If two datasets have the same key with equal values (ignoring id and label numbers),
     the two records become one, in the split of the first dataset. Ids that a conversion assigned (`image/source_id`)
     are assigned again if they are out of order, label numbers are changed to match the new list, and everything else is
@@ -75,8 +77,12 @@ def merge(
     prefixes = _prefixes(opened, prefix)
     changes = [_change(one, lists, of_one, at) for at, (one, of_one) in enumerate(zip(opened, prefixes, strict=True))]
     taken = _MergedRecords()
-    splits = [(change, *split) for one, change in zip(opened, changes, strict=True) for split in one.splits.items()]
-    parts = [SourcePart(records, taken.new(records, change), name, change) for change, name, records in splits]
+    splits = zip(opened, changes, _united_splits(opened), strict=True)
+    parts = [
+        SourcePart(records, taken.new(records, change), names[name], change)
+        for one, change, names in splits
+        for name, records in one.splits.items()
+    ]
     parts = numbered(parts, seed, renumber=renumber)
     idless = (escape(key) for key, of_key in lists.items() if of_key.had_ids and of_key.ids is None)
     left_out = (f"not all classes of {key} have an id, so class ids are left out" for key in idless)
@@ -101,6 +107,15 @@ def _class_lists(opened: Sequence[Opened]) -> dict[str, Joined]:
         )
         for key in first.schema.class_names
     }
+
+
+def _united_splits(opened: Sequence[Opened]) -> Iterator[Mapping[str, str]]:
+    """Yield, for each dataset, the new name of each split: the word of the first dataset that has the split."""
+    united: dict[str, None] = {}
+    for one in opened:
+        names = renamed_splits(one.splits, united)
+        united |= dict.fromkeys(names.values())
+        yield names
 
 
 def _check_encoding(opened: Sequence[Opened]) -> None:

@@ -20,7 +20,8 @@ from shardfeed.converters.planning.options import (
 )
 from shardfeed.converters.report import Report
 from shardfeed.declared import Typed, checked
-from shardfeed.errors import SplitError, UsageError, argument
+from shardfeed.errors import UsageError, argument
+from shardfeed.split_words import split_called
 
 
 @checked
@@ -63,12 +64,11 @@ def split(
         split("flowers", "halves", {"train": 0.5, "validation": 0.5}, seed=7)
     """
     opened = Opened(dataset)
-    if of is not None and of not in opened.splits:
-        raise SplitError(opened.directory, f"no split {of!r}", f"it has {', '.join(map(repr, opened.splits))}")
-    kept = [name for name in opened.splits if of is not None and name != of]
+    divided = [*opened.splits] if of is None else [opened.dataset[of].name]
+    kept = [name for name in opened.splits if name not in divided]
     if not (shares := Shares.of(split).shares):
         raise UsageError("split", f"got {shares!r}, expected the share of each new split")
-    if clash := sorted(set(kept) & shares.keys()):
+    if clash := sorted(filter(None, (split_called(name, kept) for name in shares))):
         problem = f"{clash[0]!r} is an existing split that is kept"
         raise UsageError("split", problem, f"choose other names, or leave {argument('of')} out to divide all records")
     places = {name: np.arange(len(records)) for name, records in opened.splits.items()}

@@ -18,6 +18,7 @@ from shardfeed.errors import SpaceWarning, StorageError, UsageError, escape
 from shardfeed.formats.registry import NATIVE
 from shardfeed.naming import is_shard
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, RESTARTS, SHA256, SOURCE_ID, WIDTH, Schema, Value
+from shardfeed.split_words import renamed_splits
 from shardfeed.storage.local import free_space
 from shardfeed.storage.storage import LOCAL, sizes_by_name
 from shardfeed.text import number
@@ -62,12 +63,14 @@ def asked(images: Mapping[str, int], shards: int | Mapping[str, int]) -> dict[st
     """The number of shards of each split as set by `shards`. Raises UsageError unless it names just these splits."""
     if not isinstance(shards, Mapping):
         return dict.fromkeys(images, shards)
-    if unknown := [split for split in shards if split not in images]:
+    names = renamed_splits(shards, images)
+    if unknown := [given for given, split in names.items() if split not in images]:
         raise UsageError("shards", f"got the split {unknown[0]!r}, expected {' and '.join(map(repr, images))}")
+    wanted = {names[given]: count for given, count in shards.items()}
     for split in images:
-        if split not in shards:
+        if split not in wanted:
             raise UsageError("shards", f"has no value for the split {split!r}", f"add {split}=N")
-    return {split: shards[split] for split in images}
+    return {split: wanted[split] for split in images}
 
 
 def too_few_images(images: Mapping[str, int], shards: int | Mapping[str, int] | None) -> Iterator[str]:

@@ -31,12 +31,13 @@ from shardfeed.annotations import (
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.export_files import ExportFiles, check_name
-from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
+from shardfeed.converters.sources.files.listing import is_hidden, names_image
 from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
 from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, PNG16, SOURCE_ID, TEXT, WIDTH, Schema
+from shardfeed.split_words import renamed_splits, usual_split
 from shardfeed.text import in_usual_order, shell_quoted, some
 
 ALL = "all"
@@ -338,6 +339,16 @@ def _png(pixels: bytes, values: Mapping[str, Any], split: Split, place: int) -> 
 
 
 WORDS = {"train": "train", "validation": "val", "test": "test"}  # what most tools call a split
+
+
+def tool_words(splits: Collection[str]) -> dict[str, str]:
+    """Return the word of most tools for each split; its own name if they have none, or have one for two splits."""
+    usual = renamed_splits(splits, WORDS)
+    words = {split: WORDS.get(usual[split], split) for split in splits}
+    uses = Counter(words.values())
+    return {split: word if uses[word] == 1 else split for split, word in words.items()}
+
+
 _PATHS = ("images", "labels", "class_names")  # arguments that name files of the export
 
 
@@ -429,11 +440,12 @@ class ExportFormat:
 
     def usual_words(self) -> dict[str, bytes]:
         """Folder or file name of each split. Raise UsageError for a split that has none in this format."""
-        others = [split for split in self.items.splits if split not in WORDS]
+        words = tool_words(self.items.splits)
+        others = [split for split, word in words.items() if word not in WORDS.values()]
         if others:
             problem = f"got the split {some(others)}, but {self.NAME} only has train, validation and test"
             raise UsageError(self.items.directory, problem, "export to csv or coco, which keep splits of any name")
-        return {split: WORDS[split].encode() for split in self.items.splits}
+        return {split: word.encode() for split, word in words.items()}
 
     def folder_words(self, part: int) -> dict[str, bytes]:
         """Like `usual_words`, but keep the word that keys have as their part number `part`, if it means the split.
@@ -443,7 +455,7 @@ class ExportFormat:
         words = self.usual_words()
         for split in words:
             parts = (self.items.first(split).key or b"").split(b"/")
-            if len(parts) > part + 1 and usual_split(parts[part]) == split:
+            if len(parts) > part + 1 and usual_split(parts[part]) == usual_split(split):
                 words[split] = parts[part]
         return words
 

@@ -40,7 +40,6 @@ from shardfeed.converters.sources.files.listing import (
     split_words_in,
     splits_meant,
     top_folders,
-    usual_split,
 )
 from shardfeed.converters.sources.files.name_patterns import NamePattern
 from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
@@ -51,6 +50,7 @@ from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.declared import checked
 from shardfeed.errors import UsageError, argument, as_source, escape
 from shardfeed.schema import LABEL
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted, some
 
 # A name and the image's number, in either order. The name begins with a letter and so does not fit both, and its last

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, json_file, recognise_annotations
 from shardfeed.converters.sources.files.folder_layouts import label_table
-from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
+from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.files.set_aside import says_nothing
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Evidence, Look, expand_braces
@@ -33,6 +33,7 @@ from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
 from shardfeed.naming import MANIFEST
+from shardfeed.split_words import usual_split
 from shardfeed.storage.storage import is_address
 from shardfeed.text import some
 

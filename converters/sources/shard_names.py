@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from shardfeed.converters.sources.files.listing import split_in_name, split_words_in, usual_split
+from shardfeed.converters.sources.files.listing import split_in_name, split_words_in
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, compression, inflated
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import RecordError, UsageError, argument, escape
 from shardfeed.formats.tfrecord import HEADER_BYTES, payload_length
 from shardfeed.naming import check_split_name, shard_file
+from shardfeed.split_words import usual_split
 from shardfeed.storage.local import storage_error
 from shardfeed.text import counted
 

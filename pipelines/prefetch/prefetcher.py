@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.prefetch.producers import (
     Failure,
     Item,
@@ -138,7 +139,7 @@ class ProducerWorkers(ABC):
         """End all workers and free their resources, within a second or two; a second call does nothing."""
 
 
-class Prefetcher:
+class Prefetcher(OneWay):
     """Batches of producers that run ahead of their consumer.
 
     Created by `prefetch_threads`, `prefetch_processes` or `prefetch_ray`. It can be iterated repeatedly, one iteration
@@ -221,7 +222,7 @@ class Prefetcher:
         return self._waits.statistics()
 
 
-class Batches(Iterator[Any]):
+class Batches(OneWay, Iterator[Any]):
     """One epoch of a prefetcher's batches.
 
     Example:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -61,7 +61,9 @@ def data_options(cpus: int) -> tf.data.Options:
 
 
 # From a sample's parsed features and its seed, int64 [2], to the parts of a batch: a tensor or a nest of tensors.
-Transform = Callable[[dict[str, tf.Tensor], tf.Tensor], Any]
+Transform = Annotated[
+    Callable[[dict[str, tf.Tensor], tf.Tensor], Any], "give a function of a record's features and a seed"
+]
 
 
 _IN_FLIGHT = 2  # samples for each thread: one is always waiting, so that no thread waits for reading

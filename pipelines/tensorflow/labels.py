@@ -9,9 +9,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
-from shardfeed.declared import Int64, checked
+from shardfeed.declared import Classes, Int64, checked
 from shardfeed.errors import UsageError, shown
-from shardfeed.pipelines.arguments import Classes, tag_count
+from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.tensorflow.augment import ImageTransform, own_uniforms
 from shardfeed.pipelines.windows import SPARE, UNIFORMS
 from shardfeed.schema import Schema

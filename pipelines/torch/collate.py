@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ import shardfeed.pipelines.torch.mixing  # noqa: F401  # so that mixings know Py
 from shardfeed.declared import checked
 from shardfeed.errors import IntegrityError, ShardfeedError, UsageError
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import takes
+from shardfeed.pipelines.arguments import check_function
 from shardfeed.pipelines.batch_transforms import BatchTransform, transformed_batch
 from shardfeed.pipelines.torch.encoded import EncodedImage, batch_of
 from shardfeed.pipelines.torch.samples import FetchedBatch
@@ -26,6 +26,8 @@ from shardfeed.pipelines.torch.shared_images import SHARED_IMAGES, SharedBatch, 
 from shardfeed.pipelines.torch.workers import batch_bytes
 from shardfeed.pipelines.windows import SampleSeed
 from shardfeed.text import number
+
+CollateFunction = Annotated[Callable[[list[Any]], Any], "give a function of the list of a batch's samples"]
 
 _OWN_SEED = 0x0BA7C45EED  # so that a batch draws different numbers than its first sample
 _NONE = "no value with that key"
@@ -100,11 +102,10 @@ class Collate:
         labels = collate([torch.tensor([1, 2]), torch.tensor([3])])  # [[1, 2], [3, -1]]
     """
 
-    def __init__(self, pad: float | None = None, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
+    def __init__(self, pad: float | None = None, collate_fn: CollateFunction | None = None) -> None:
         if collate_fn is not None and pad is not None:
             raise UsageError("pad, collate_fn", "expected one of them", "pad in the collate_fn")
-        if collate_fn is not None and not takes(collate_fn, 1):
-            raise UsageError("collate_fn", f"got {collate_fn!r}, expected a function of a list of samples")
+        check_function("collate_fn", collate_fn, "samples")
         self.pad, self.collate_fn = pad, collate_fn
         self.check_room: Callable[[int], int] | None = None
         self.reuses = False

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -21,12 +21,13 @@ import torch
 from shardfeed.declared import Epoch, Natural, Positive, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
-from shardfeed.pipelines.arguments import Augment, check_transforms
+from shardfeed.pipelines.arguments import Augment, check_function, check_transforms
 from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits, joined_effect
 from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform, transformed_batch
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
 from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.torch.collate import pinned, seeded, writable
 from shardfeed.pipelines.torch.edits import edit_batch
@@ -38,7 +39,7 @@ from shardfeed.pipelines.torch.steps import Steps
 from shardfeed.pipelines.windows import SampleSeed, batch_seed, sample_seeds, view_seeds
 
 
-class DeviceFeed:
+class DeviceFeed(OneWay):
     """The batches of a loader on a device, with the loader's length and state, if any. Made by `to_device`."""
 
     def __init__(
@@ -205,7 +206,7 @@ def to_device(
     *,
     ahead: Positive = 2,
     augment: Augment = (),
-    image_transform: Callable[[torch.Tensor], Any] | None = None,
+    image_transform: Annotated[Callable[[torch.Tensor], Any] | None, "give a function of a batch of images"] = None,
     batch_transform: BatchTransform | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -255,6 +256,7 @@ def to_device(
         raise UsageError("dtype", f"got {dtype}, expected a floating-point dtype")
     target = _device(device)
     check_transforms(None, batch_transform)
+    check_function("image_transform", image_transform, "images")
     samples: Any = getattr(loader, "dataset", None)
     if isinstance(samples, TorchSamples):
         batch_transform = _bound_to(samples, batch_transform)

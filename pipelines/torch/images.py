@@ -19,8 +19,8 @@ import torch
 from PIL import Image
 
 from shardfeed.declared import Range, checked
-from shardfeed.errors import MissingExtraError, UsageError, shown
-from shardfeed.pipelines.arguments import Augment, Channels, ImageRecord, Size, image_size, takes
+from shardfeed.errors import MissingExtraError, UsageError
+from shardfeed.pipelines.arguments import Augment, Channels, ImageRecord, Size, check_function, image_size
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
@@ -29,6 +29,9 @@ from shardfeed.pipelines.torch.collate import seeded, writable
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import ViewTransform
 from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, own_seed
+
+# From an image, as Pillow or albumentations have it, to what a batch has of it.
+ImageFunction = Annotated[Callable[..., Any], "give one function of an image, such as v2.Compose([...])"]
 
 _REMEDY = "expected an image: a tensor [channels, height, width], an array [height, width, channels], or Pillow's"
 _WITH_BOXES = "for boxes, masks and key points, call it in your own transform (docs/transforms.md)"
@@ -290,18 +293,15 @@ def _takes_boxes(transform: Any) -> bool:
 
 def check_image_transform(transform: Any) -> None:
     """Raise UsageError unless `transform` can be called with an image alone."""
-    if not callable(transform) or isinstance(transform, type):
-        problem = f"got {shown(transform)}, expected a function of an image"
-        raise UsageError("image_transform", problem, "pass an instance")
     if written_in(transform, "albumentations") and not hasattr(transform, "set_random_state"):
         problem = "this version of albumentations cannot be seeded for each sample"
         raise UsageError("image_transform", problem, "install albumentations 2.0 or newer")
     if _takes_boxes(transform):
         problem = "it has bbox_params or keypoint_params, but image_transform= passes only the image"
         raise UsageError("image_transform", problem, _WITH_BOXES)
-    if not written_in(transform, "albumentations") and not takes(transform, 1):
-        problem = f"got {shown(transform)}, which cannot be called with only an image"
-        raise UsageError("image_transform", problem, "pass a function of a record and a seed as transform=")
+    if not written_in(transform, "albumentations"):
+        remedy = "pass a function of a record and a seed as transform="
+        check_function("image_transform", transform, "image", remedy=remedy)
 
 
 def check_transform(transform: Any) -> None:
@@ -312,6 +312,4 @@ def check_transform(transform: Any) -> None:
         )
         remedy = _WITH_BOXES if _takes_boxes(transform) else f"pass it as image_transform=; {_WITH_BOXES}"
         raise UsageError("transform", problem, remedy)
-    if not callable(transform) or isinstance(transform, type) or not takes(transform, 2):
-        problem = f"got {shown(transform)}, expected a function of a record and a seed: transform(record, seed)"
-        raise UsageError("transform", problem, "pass a function of an image as image_transform=")
+    check_function("transform", transform, "record", "seed", remedy="pass a function of an image as image_transform=")

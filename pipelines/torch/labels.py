@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from shardfeed.annotations import CAPTION
-from shardfeed.declared import Int64, checked
+from shardfeed.declared import Classes, Int64, checked
 from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines import objects
-from shardfeed.pipelines.arguments import Classes, tag_count
+from shardfeed.pipelines.arguments import tag_count
 from shardfeed.pipelines.windows import SPARE, SampleSeed, own_seed
 from shardfeed.schema import Schema
 

@@ -38,11 +38,12 @@ from shardfeed.pipelines.orders.order import IndexedOrder, StoredOrder
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.ranks import Ranks, RanksLike
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
-from shardfeed.pipelines.torch.collate import Collate, TransformedBatches
+from shardfeed.pipelines.torch.collate import Collate, CollateFunction, TransformedBatches
 from shardfeed.pipelines.torch.encoded import check_decode
 from shardfeed.pipelines.torch.images import (
     GeometricTransform,
     ImageAndLabel,
+    ImageFunction,
     ImageTransformed,
     check_image_transform,
     check_transform,
@@ -67,7 +68,7 @@ def torch_loader(
     batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
-    image_transform: Callable[..., Any] | None = None,
+    image_transform: ImageFunction | None = None,
     augment: Augment = (),
     views: Views = None,
     seed: Seed = 0,
@@ -75,7 +76,7 @@ def torch_loader(
     label: str | None = LABEL,
     start_step: Step | None = None,
     pad: float | None = None,
-    collate_fn: Callable[[list[Any]], Any] | None = None,
+    collate_fn: CollateFunction | None = None,
     batch_transform: BatchTransform | None = None,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
@@ -202,10 +203,10 @@ def torch_eval_loader(
     batch_size: Count,
     image_size: Size | None = None,
     transform: Transform | None = None,
-    image_transform: Callable[..., Any] | None = None,
+    image_transform: ImageFunction | None = None,
     label: str | None = LABEL,
     pad: float | None = None,
-    collate_fn: Callable[[list[Any]], Any] | None = None,
+    collate_fn: CollateFunction | None = None,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
     ranks: RanksLike = None,
@@ -258,7 +259,7 @@ def torch_predict_loader(
     *,
     batch_size: Count,
     image_size: Size | None = None,
-    image_transform: Callable[..., Any] | None = None,
+    image_transform: ImageFunction | None = None,
     key: str | None = FILENAME,
     damaged: Damaged = None,
     workers: LoaderWorkers | Workers | None = None,
@@ -301,7 +302,7 @@ def _every_sample(
     made: Transform,
     batch_size: Count,
     pad: float | None,
-    collate_fn: Callable[[list[Any]], Any] | None,
+    collate_fn: CollateFunction | None,
     damaged: Skip | None,
     workers: int | Workers | None,
     ranks: Ranks | None,
@@ -335,7 +336,7 @@ def _prepared(
     samples: S,
     size: Size | None,
     transform: Transform | None,
-    image_transform: Callable[..., Any] | None,
+    image_transform: ImageFunction | None,
     crop: Callable[[Size], GeometricTransform],
     label: str | None,
     *,

@@ -25,6 +25,7 @@ from shardfeed.declared import Epoch, Step, checked
 from shardfeed.errors import UsageError, WorkerLostError
 from shardfeed.foreign import asked_by_constructor
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.order import progress
 from shardfeed.pipelines.ranks import Ranks
 from shardfeed.pipelines.torch.collate import Collate, DamagedBatch
@@ -117,7 +118,7 @@ def _end_after(trainer: Any) -> None:
     os._exit(1)
 
 
-class SampleLoader(DataLoader[Any]):
+class SampleLoader(OneWay, DataLoader[Any]):
     """DataLoader of `torch_eval_loader` and `torch_predict_loader`. Errors in workers are raised unchanged.
 
     Example:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Decode, ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
 from shardfeed.pipelines.geometry import View
+from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.orders.order import DrawnSamples
 from shardfeed.pipelines.samples import named
@@ -30,7 +31,7 @@ from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 
 # From a record, as `split[i]` gives it, and the sample's seed to the parts of a batch: tensors, arrays, numbers, bytes,
 # or a nest of these.
-Transform = Callable[[Mapping[str, Any], SampleSeed], Any]
+Transform = Annotated[Callable[[Mapping[str, Any], SampleSeed], Any], "give a function of a record and a seed"]
 T = TypeVar("T")
 # A sample's index, and its number of earlier passes: as `order.DrawnSamples`, for one sample.
 Key = tuple[int, int]
@@ -87,7 +88,7 @@ class FetchedBatch(list[Any]):
     left_out: Sequence[RecordError] = ()
 
 
-class TorchSamples(Dataset[Any]):
+class TorchSamples(OneWay, Dataset[Any]):
     """Dataset of samples after `transform`, by (index, pass) or by index; pickles as paths.
 
     The batches that follow a step are made ahead, by threads, where `transform` runs no Python of the user's, and no

@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin
 import pytest
 
 from shardfeed.pipelines.augment import Augmentation
+from shardfeed.pipelines.one_way import OneWay
 
 from remedies.inventory import inventory
 from repository import ROOT
@@ -30,7 +31,8 @@ OPERATORS = {"__getitem__", "__getitems__", "__setitem__", "__delitem__", "__con
 # declaration would take longer than all else that they do, or would say less.
 CHECKS_ITSELF = {
     "Dataset": {"__getitem__", "__contains__"},  # a missing split lists those that there are
-    "Split": {"__getitem__", "__getitems__", "place", "where", "payload"},  # for each sample: `place` checks the index
+    # For each sample: `place` checks the index. Any value may be searched for.
+    "Split": {"__getitem__", "__getitems__", "__contains__", "count", "place", "where", "payload"},
     "Position": {"check", "from_json", "load", "save"},  # a position is read and written back as its file is
     "TorchLoader": {"state_dict", "load_state_dict"},  # its position does
     "DeviceFeed": {"state_dict", "load_state_dict"},
@@ -143,7 +145,7 @@ def methods(kind: type) -> Iterator[tuple[str, Any]]:
         function = member.fset if isinstance(member, property) else getattr(member, "__func__", member)
         if not inspect.isfunction(function) or not function.__module__.startswith("shardfeed."):
             continue
-        if len(inspect.signature(function).parameters) > 1:
+        if len(inspect.signature(function).parameters) > 1 and function is not OneWay.__contains__:  # refuses all
             yield name, function
 
 

@@ -80,6 +80,19 @@ class Lines:
         return "<first\nsecond\x1b[31m>"
 
 
+class Lying(Sequence[Any]):
+    """A sequence with another length than it says."""
+
+    def __init__(self, elements: Sequence[Any], said: int) -> None:
+        self.elements, self.said = elements, said
+
+    def __len__(self) -> int:
+        return self.said
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.elements[index]
+
+
 class NoPath:
     """A path-like object whose path is a number."""
 
@@ -98,6 +111,7 @@ def nested(levels: int) -> list[Any]:
 DEEP = nested(3000)
 EXTREMES = [10**400, -(10**400), 10**5000, 2**63 - 1, -(2**63), 2**64, 5e-324, 1.8e308, complex(0, 1), -0.0]
 HOSTILE = [Hostile(), Lines(), NoPath(), [Hostile()], {"x": Hostile()}, (Hostile(), 3), {"x": DEEP}, [DEEP], DEEP]
+HOSTILE += [Lying([1, 2], 7), Lying(["image", "label"], 0), Lying([[3, 3]] * 4, 2)]
 ARRAYS = [
     *(np.zeros((2, 2)), np.zeros((0, 3)), np.array([None, "x"], object), np.array(3), np.array([1, 2], np.uint64)),
     *(np.array([(1, 2.0)], [("a", int), ("b", float)]), np.full(3, np.nan), np.array([10**30], object)),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.errors import name_text
+from shardfeed.split_words import renamed_splits
 from shardfeed.text import number
 from shardfeed.tools.report import sections
 from shardfeed.tools.report.measure import Measured
@@ -22,11 +23,11 @@ _SAME = (("keys", "same"), ("same", "label", "split"), ("same", "label"), ("same
 class _Side:
     """One of the two datasets: a key, file, label (a name), split (a name) and annotations of each image, [n] each."""
 
-    def __init__(self, measured: Measured) -> None:
+    def __init__(self, measured: Measured, splits: Sequence[str]) -> None:
         self.pictures, self.keys, self.same = Pictures(measured), measured.keys, measured.images["same"]
         classes, labels = measured.classes, measured.images["label"]
         self.label = np.array([*classes, ""], object)[np.where(labels < len(classes), labels, -1)]
-        self.split = np.array([*measured.splits, ""], object)[measured.split]
+        self.split = np.array([*splits, ""], object)[measured.split]
         self.annotations = measured.images["annotations"]
 
 
@@ -65,7 +66,8 @@ class DatasetComparison:
 
     def __init__(self, older: Measured, newer: Measured, titles: Sequence[str]) -> None:
         self._measured, self._titles = (older, newer), titles
-        before, after = _Side(older), _Side(newer)
+        self._splits = [*older.splits], [*renamed_splits(newer.splits, older.splits).values()]
+        before, after = (_Side(*side) for side in zip(self._measured, self._splits, strict=True))
         (there, here), (gone, come) = _pairs((before, after))
 
         def differ(name: str) -> np.ndarray:
@@ -93,7 +95,10 @@ class DatasetComparison:
     def content(self, folder: str, most: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Content of the page with at most `most` pictures; no command fixes a difference, so there are no lists."""
         each, both = min(_SHOWN, most // max(1, len(self._found))), self._measured
-        splits = [{name: part.stop - part.start for name, part in one.splits.items()} for one in both]
+        splits = [
+            {name: part.stop - part.start for name, part in zip(names, one.splits.values(), strict=True)}
+            for names, one in zip(self._splits, both, strict=True)
+        ]
         classes = [dict(zip(one.classes, one.counts.sum(axis=1).tolist(), strict=True)) for one in both]
         tables = []
         for title, head, (old, new) in (("Splits", "split", splits), ("Classes", "class", classes)):

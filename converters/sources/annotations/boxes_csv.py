@@ -16,7 +16,6 @@ from shardfeed.converters.images.exif import ORIENTATION_TAG
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.annotations.box_columns import Dialect, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -24,6 +23,7 @@ from shardfeed.converters.sources.rows.cells import read_size
 from shardfeed.converters.sources.rows.label_table import LabelTable, check_options
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted
 
 _ROBOFLOW = "_annotations.csv"  # in the folder of each split

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -19,6 +18,7 @@ from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, escape
 from shardfeed.schema import is_plain
+from shardfeed.split_words import usual_split
 from shardfeed.text import some
 
 _FILE = "_classes.csv"

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.annotations.json_stream import JsonStream, elements_of
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rows.objects import shown_value
 from shardfeed.errors import LabelFileError, StorageError, UsageError, argument, escape, name_text, without_secrets
 from shardfeed.schema import is_plain
+from shardfeed.split_words import usual_split
 from shardfeed.text import some
 
 _LARGEST = 2**63

@@ -34,6 +34,7 @@ from shardfeed.converters.sources.export_format import (
     RestoredPart,
     image_name,
     object_keys,
+    tool_words,
 )
 from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
 from shardfeed.kinds import KEYPOINTS
@@ -57,7 +58,8 @@ class CocoFormat(ExportFormat):
         self._points = schema.keypoints if KEYPOINT_X in losses.storable else None
         if self._masks:
             check_extra("pycocotools", "masks")
-        self._usual = all(split in WORDS for split in items.splits)
+        self._words = tool_words(items.splits)
+        self._usual = {*self._words.values()} <= {*WORDS.values()}
         self._annotations = 0
         self._files: dict[tuple[str, str], _SplitDocument] = {}
         categories: list[dict[str, Any]] = []
@@ -95,7 +97,7 @@ class CocoFormat(ExportFormat):
         return frozenset({*objects, *captions, SOURCE_ID}) if objects or captions else frozenset()
 
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
-        word = WORDS.get(split, split)
+        word = self._words[split]
         kind_word = f"{kind}_" if self._usual or kind == "captions" else ""
         self._files[split, kind] = _SplitDocument(
             self._tree, f"annotations/{kind_word}{word}.json".encode(), categories

@@ -7,12 +7,12 @@ from functools import partial
 from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import Element, load_xml
 from shardfeed.converters.sources.annotations.tool_shapes import TASKS, add_pixels, add_shape, ellipse, find, of_counts
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import escape
+from shardfeed.split_words import usual_split
 
 _SHAPES = ("box", "polygon", "ellipse", "mask")
 _OCCLUDED = "image/object/occluded"

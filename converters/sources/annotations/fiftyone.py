@@ -8,12 +8,12 @@ from typing import Any
 from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import add_shape, choose_class, find
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.split_words import usual_split
 
 _OF_IMAGES, _OF_OBJECTS = ("Classification", "Classifications"), ("Detection", "Detections", "Polyline", "Polylines")
 _KINDS = _OF_IMAGES, _OF_OBJECTS

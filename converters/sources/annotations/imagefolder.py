@@ -16,7 +16,6 @@ import numpy as np
 
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, class_list
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -28,6 +27,7 @@ from shardfeed.converters.sources.rows.objects import BadRowError, class_text, o
 from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, ShardfeedError, UsageError, argument, escape
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted, number, some
 
 _NAMES = ("metadata.jsonl", "metadata.csv", "metadata.parquet")

@@ -35,7 +35,6 @@ from shardfeed.converters.sources.files.listing import (
     Listing,
     names_image,
     split_named,
-    usual_split,
 )
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -43,6 +42,7 @@ from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Ledger, ListedFiles, ListedSource, Rows
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_text
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted, number
 
 _MOST_FOLDERS, _MOST_NAMES, _DEPTH = 100, 300, 4  # that `may_have_masks` looks at

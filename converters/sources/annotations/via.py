@@ -9,7 +9,6 @@ from typing import Any
 from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.annotations.documents import load, objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import TASKS, add_shape, all_of, choose_class, ellipse
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -17,6 +16,7 @@ from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, escape
+from shardfeed.split_words import usual_split
 from shardfeed.text import some
 
 _CLASS = ("class", "label", "name", "type", "category")  # attributes of a region, preferred ones first

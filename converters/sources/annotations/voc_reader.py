@@ -12,7 +12,7 @@ import numpy as np
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
 from shardfeed.converters.sources.annotations.documents import Element, load_xml
-from shardfeed.converters.sources.files.listing import Listing, names_image, usual_split
+from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -20,6 +20,7 @@ from shardfeed.converters.sources.rows.cells import read_number, read_size
 from shardfeed.converters.sources.rows.label_table import LabelTable, check_options
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes, name_text
+from shardfeed.split_words import usual_split
 from shardfeed.text import some
 
 _IMAGES = ("jpegimages", "images", "image", "imgs", "img")

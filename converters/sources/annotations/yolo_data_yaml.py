@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 from shardfeed.annotations import Keypoints
 from shardfeed.converters.sources.files.class_names import MOST_BYTES, load_yaml, names_in
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.errors import LabelFileError
+from shardfeed.split_words import usual_split
 from shardfeed.text import some
 
 TASKS = ("detect", "segment", "pose", "obb")

@@ -10,12 +10,13 @@ from shardfeed.converters.sources.annotations.yolo_data_yaml import DataYaml, re
 from shardfeed.converters.sources.annotations.yolo_lines import looks_like_label
 from shardfeed.converters.sources.classes import class_list, read_class_list
 from shardfeed.converters.sources.files.class_names import MOST_BYTES
-from shardfeed.converters.sources.files.listing import names_image, split_words, usual_split
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.errors import LabelFileError, MissingExtraError, UsageError, argument, escape
+from shardfeed.split_words import split_words, usual_split
 from shardfeed.text import some
 
 NAMES_FILES = ("obj.names", "classes.txt", "_darknet.labels")  # one class a line: Darknet, LabelImg, Roboflow

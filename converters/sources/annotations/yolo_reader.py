@@ -21,7 +21,7 @@ from shardfeed.converters.sources.annotations.yolo_dataset import (
 from shardfeed.converters.sources.annotations.yolo_dataset import recognise as recognise
 from shardfeed.converters.sources.annotations.yolo_lines import LabelLine, LabelLines, Shape, ask_for, looks_like_label
 from shardfeed.converters.sources.files.image_lookup import PathLookup
-from shardfeed.converters.sources.files.listing import Listing, joined, names_image, usual_split
+from shardfeed.converters.sources.files.listing import Listing, joined, names_image
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.reading import read_lines
@@ -30,6 +30,7 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Skipped
 from shardfeed.errors import UsageError, argument, escape, name_bytes, name_text
 from shardfeed.kinds import ROTATED
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted, in_usual_order, number
 
 

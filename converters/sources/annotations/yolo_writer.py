@@ -12,7 +12,6 @@ from shardfeed.annotations import KEYPOINT_VISIBILITY, KEYPOINT_X, KEYPOINT_Y, O
 from shardfeed.converters.sources.annotations.yolo_reader import label_keys
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
-    WORDS,
     DroppedFeatures,
     ExportFormat,
     ExportRecord,
@@ -23,6 +22,7 @@ from shardfeed.converters.sources.export_format import (
     name_of,
     number_text,
     object_keys,
+    tool_words,
 )
 from shardfeed.errors import check_extra
 from shardfeed.kinds import AREAS, KEYPOINTS, ROTATED, polygon_areas
@@ -82,7 +82,8 @@ class YoloFormat(ExportFormat):
 
     def finish(self) -> list[ReconvertCommand]:
         """data.yaml, without `path`, which defaults to its folder."""
-        words = {WORDS[split]: word.decode() for split, word in self._words.items()}
+        keys = tool_words(self._words)
+        words = {keys[split]: word.decode() for split, word in self._words.items()}
         if "train" in words and "val" not in words:
             words["val"] = words["train"]
             note = "no validation split for val in data.yaml: val is set to train, as in coco128"

@@ -19,10 +19,10 @@ from shardfeed.converters.sources.files.listing import (
     Listing,
     names_image,
     split_words_in,
-    usual_split,
 )
 from shardfeed.converters.sources.files.walk import head_of
 from shardfeed.errors import UsageError, argument, as_source, escape
+from shardfeed.split_words import usual_split
 from shardfeed.text import number, some
 
 _LOOKED_AT = 1000  # files of a folder that are examined to recognise it

@@ -1,6 +1,6 @@
 """Files by number, sorted by the bytes of their relative path, in about 24 bytes and a path's length each.
 
-Which of them are wanted: `include` and `exclude`, patterns of their relative paths. Which split a word in a name means.
+Which of them are wanted: `include` and `exclude`, patterns of their relative paths. The split in the name of a file.
 """
 
 import os
@@ -16,6 +16,7 @@ from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import UsageError, escape, shown
 from shardfeed.naming import check_split_name
+from shardfeed.split_words import usual_split
 
 Globs = str | Sequence[str]  # one pattern, or some
 # Left behind by file managers, archivers and notebooks; compared in lower case. Names that start with "." too.
@@ -341,27 +342,10 @@ def joined(root: bytes, parts: Iterable[Listing]) -> Listing:
     return Listing(root, b"".join(keys), ends, sizes, mtimes, in_order, notes=tuple(notes))
 
 
-_USUAL = {
-    "train": "train",
-    "training": "train",
-    "trainset": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "valset": "validation",
-    "test": "test",
-    "testing": "test",
-    "testset": "test",
-}
 _OWN = ("dev", "eval", "evaluation", "holdout", "trainval", "minival")  # words for a split that keeps this name
 _BETWEEN = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")  # around the words of a name
 # A fold's number, as spreadsheets write a column of whole numbers that has gaps elsewhere, too: 3.0.
 _FOLD = re.compile(r"0*([0-9]{1,9})(\.0*)?\Z")
-
-
-def usual_split(name: bytes | str) -> str | None:
-    """`train`, `validation` or `test` when `name` is a usual word for it, in any case; else None."""
-    return _USUAL.get(os.fsdecode(name).casefold())
 
 
 def split_in_name(name: str) -> str | None:
@@ -383,12 +367,6 @@ def split_in_path(path: str) -> str | None:
 def split_words_in(name: str) -> list[str]:
     """The words in a name that mean a split, as they are written."""
     return [word for word in _BETWEEN.split(name) if usual_split(word) or word.casefold() in _OWN]
-
-
-def split_words(name: str) -> list[str]:
-    """The other usual words for the split that `name` is a usual word for; nothing for another name."""
-    split = usual_split(name)
-    return [word for word, meant in _USUAL.items() if meant == split and word != name]
 
 
 def split_in_cell(text: str) -> str:

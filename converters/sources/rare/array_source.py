@@ -18,7 +18,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode, RejectedError
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.look import Evidence, Look, find_files, missing_of
 from shardfeed.converters.sources.options import ColumnOptions, naming
@@ -28,6 +27,7 @@ from shardfeed.converters.sources.rows.roles import WORDS
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Rows
 from shardfeed.converters.sources.source import Content
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted, in_usual_order, listing, number
 
 _AT_ONCE = 4 << 20  # bytes of labels that are examined at once

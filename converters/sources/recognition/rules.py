@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from shardfeed.converters.sources.files.folder_layouts import are_units, is_generic
-from shardfeed.converters.sources.files.listing import COPY_FOLDERS, MASK_FOLDERS, MASK_WORD, splits_meant, usual_split
+from shardfeed.converters.sources.files.listing import COPY_FOLDERS, MASK_FOLDERS, MASK_WORD, splits_meant
 from shardfeed.converters.sources.recognition.outcome import Outcome
 from shardfeed.errors import escape
+from shardfeed.split_words import usual_split
 from shardfeed.text import number, some
 
 Rule = Callable[[Outcome], str]

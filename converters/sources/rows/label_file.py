@@ -16,7 +16,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.classes import BadLabelError, number_classes
 from shardfeed.converters.sources.files.image_lookup import AmbiguousIdError, PathLookup
-from shardfeed.converters.sources.files.listing import Globs, Listing, names_image, split_in_cell, usual_split
+from shardfeed.converters.sources.files.listing import Globs, Listing, names_image, split_in_cell
 from shardfeed.converters.sources.files.walk import annotations_note, labels_among, some_files
 from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.look import Evidence, Look
@@ -43,6 +43,7 @@ from shardfeed.converters.sources.source import Skipped
 from shardfeed.declared import checked
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import IMAGE_KEYS, is_plain
+from shardfeed.split_words import usual_split
 from shardfeed.text import counted, number, some
 
 _WORDS_OF_NAME = re.compile(r"([^A-Za-z]+)")

@@ -4,7 +4,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from shardfeed.declared import Fraction, Positive, checked
+from shardfeed.declared import Classes, Fraction, checked
 from shardfeed.pipelines.augment.mixing.arithmetic import Mixed
 from shardfeed.pipelines.augment.mixing.mixing import Mixing
 from shardfeed.pipelines.augment.mixing.mixup import Alpha
@@ -12,7 +12,7 @@ from shardfeed.pipelines.windows import Window
 
 
 @checked
-def cutmix(alpha: Alpha = 1.0, *, classes: Positive | None = None, p: Fraction = 1.0) -> "CutMix":
+def cutmix(alpha: Alpha = 1.0, *, classes: Classes | None = None, p: Fraction = 1.0) -> "CutMix":
     """A batch transform that replaces a rectangle of each image by that of the sample before it in the batch: CutMix.
 
     Labels become float32 [b, classes], with the shares of the area. One rectangle is drawn for each batch, as by

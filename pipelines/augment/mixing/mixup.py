@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Annotated
 
-from shardfeed.declared import Fraction, Positive, Range, checked
+from shardfeed.declared import Classes, Fraction, Range, checked
 from shardfeed.pipelines.augment.mixing.arithmetic import WHOLE, Mixed
 from shardfeed.pipelines.augment.mixing.mixing import Mixing
 
@@ -12,7 +12,7 @@ Alpha = Annotated[float, Range(0.001, 1000)]
 
 
 @checked
-def mixup(alpha: Alpha = 1.0, *, classes: Positive | None = None, p: Fraction = 1.0) -> "MixUp":
+def mixup(alpha: Alpha = 1.0, *, classes: Classes | None = None, p: Fraction = 1.0) -> "MixUp":
     """A batch transform that blends each sample with the one before it in the batch, images and labels: MixUp.
 
     Labels become float32 [b, classes]. One share is drawn for each batch, as by torchvision's MixUp, in steps of 1/256;

@@ -19,7 +19,6 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.converters import adopt, survey
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.source import info_of
 from shardfeed.errors import IntegrityError, OutputExistsError, UsageError
@@ -27,6 +26,7 @@ from shardfeed.formats.tfrecord import frame
 from shardfeed.pipelines import eval_batches, train_batches
 from shardfeed.readers import verify
 from shardfeed.schema import LABEL, Feature
+from shardfeed.split_words import usual_split
 from shardfeed.tools.cli import main
 from shardfeed.tools.commands.verify_command import check_image
 

@@ -177,6 +177,13 @@ def test_dicts_are_not_mixed(flowers: Dataset, given: dict[str, Any]) -> None:
         array_batches(flowers["train"], **options(mixup()), **given)
 
 
+@pytest.mark.parametrize("make", [mixup, cutmix])
+def test_more_classes_than_a_vector_has_numbers_are_refused(make: Any) -> None:
+    """NumPy's error was raised when the first batch was made."""
+    with pytest.raises(UsageError, match=r"^classes: got 10{30}, expected an integer from 1 to 100,000,000"):
+        make(classes=10**30)
+
+
 def test_a_label_above_the_classes_is_refused_in_a_graph(flowers: Dataset) -> None:
     tf = pytest.importorskip("tensorflow")
     from shardfeed.pipelines import make_batches

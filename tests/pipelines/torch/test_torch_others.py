@@ -236,18 +236,21 @@ class Named:
         ({"transform": Flip()}, "transform: got Flip of albumentations"),
         (
             {"transform": Module()},
-            r"expected a function of a record and a seed: transform\(record, seed\); .*image_transf",
+            r"expected a function: transform\(record, seed\); .*image_transf",
         ),
         ({"transform": lambda image: image}, "pass a function of an image as image_transform="),
         ({"transform": 3}, "transform: got 3"),
         ({"transform": Resize}, "transform: got <class"),
-        ({"image_transform": number}, "cannot be called with only an image; .* as transform="),
-        ({"image_transform": Resize}, "expected a function of an image; pass an instance"),
+        ({"image_transform": number}, r"expected a function: image_transform\(image\); .* as transform="),
+        ({"image_transform": Resize}, r"call it, as in image_transform=Resize\(\)"),
         ({"image_transform": Named()}, "install albumentations 2.0 or newer"),
         ({"image_transform": Module(), "label": "image/filename"}, "label: got 'image/filename'"),
         ({"image_transform": Module(), "image_size": 8}, "expected exactly one of them"),
         ({"transform": number, "collate_fn": list, "pad": 0}, "pad, collate_fn: expected one of them"),
-        ({"transform": number, "collate_fn": lambda: None}, "collate_fn: got .*expected a function of a list"),
+        (
+            {"transform": number, "collate_fn": lambda: None},
+            r"collate_fn: got .*expected a function: collate_fn\(samples\)",
+        ),
     ],
 )
 @pytest.mark.parametrize("make", [torch_loader, torch_eval_loader])
