@@ -5,6 +5,7 @@ them, unless the user drops them.
 """
 
 import io
+import json
 import os
 import posixpath
 from collections import Counter
@@ -31,6 +32,7 @@ from shardfeed.annotations import (
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.export_files import ExportFiles, check_name
+from shardfeed.converters.sources.files.class_names import lists_classes
 from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
 from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
 from shardfeed.kinds import KINDS
@@ -450,6 +452,17 @@ class ExportFormat:
     def write_lines(self, file: str, lines: Sequence[str]) -> None:
         """Write a text file, such as a class list, one per line in label order."""
         self._tree.write(file.encode(), "".join(f"{line}\n" for line in lines).encode(), file)
+
+    def write_classes(self, name: str, classes: Sequence[str]) -> str:
+        """Write a class list, `name` without its extension, and return its file.
+
+        It has a name on each line, as other tools expect, and is JSON only where lines would be read as other classes.
+        """
+        file, text = f"{name}.txt", "".join(f"{each}\n" for each in classes)
+        if not lists_classes(text, classes):
+            file, text = f"{name}.json", json.dumps([*classes], ensure_ascii=False, indent=1) + "\n"
+        self._tree.write(file.encode(), text.encode(), file)
+        return file
 
     def note_formulas(self, rows: int) -> None:
         """Note how many rows of a table have a text that a spreadsheet evaluates: a sign before it would change it."""

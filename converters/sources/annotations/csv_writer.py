@@ -155,8 +155,8 @@ class CsvFormat(ExportFormat):
         if "labels" in self._tables:
             again.append(self._of_labels())
         if self._boxes:
-            self.write_lines("objects.txt", self._object_names)
-            options = {"reader": "boxes-csv", "images": "images", "class_names": "objects.txt"}
+            names = self.write_classes("objects", self._object_names)
+            options = {"reader": "boxes-csv", "images": "images", "class_names": names}
             again.append(ReconvertCommand("boxes.csv", options))
         if self._captions:
             again.append(ReconvertCommand("captions.csv", {"reader": "captions", "images": "images"}))
@@ -165,8 +165,7 @@ class CsvFormat(ExportFormat):
     def _of_labels(self) -> ReconvertCommand:
         options: dict[str, Any] = {"labels": "labels.csv", "path_column": "path", "split_column": "split"}
         if self._labelled:
-            self.write_lines("classes.txt", self._names)
-            options["class_names"] = "classes.txt"
+            options["class_names"] = self.write_classes("classes", self._names)
         if self._labelled or self._more:
             options["label_columns"] = [*(["label"] if self._labelled else []), *self._more.values()]
         if self._separator:

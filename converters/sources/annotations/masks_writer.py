@@ -73,8 +73,8 @@ class MasksFormat(ExportFormat):
         """Write the table of the classes and their list."""
         self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
         self.note_formulas(sum(map(is_formula, self._raster.class_names)))
-        self.write_lines("classes.txt", self._raster.class_names)
-        options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
+        names = self.write_classes("classes", self._raster.class_names)
+        options: dict[str, Any] = {"reader": "masks", "class_names": names}
         options |= {} if self._inside else {"images": "images"}
         return [ReconvertCommand("", {**options, **raster_options(self._raster)})]
 

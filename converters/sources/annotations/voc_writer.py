@@ -128,8 +128,8 @@ class VocFormat(ExportFormat):
                 self.write_lines("labelmap.txt", lines)  # by which CVAT and Datumaro know the classes
         if self._raster is not None:
             self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
-            self.write_lines("segmentation.txt", self._raster.class_names)
-            options = {"reader": "masks", "class_names": "segmentation.txt", "tasks": ["rasters"]}
+            names = self.write_classes("segmentation", self._raster.class_names)
+            options = {"reader": "masks", "class_names": names, "tasks": ["rasters"]}
             again.append(ReconvertCommand("", {**options, **raster_options(self._raster)}))
         return again
 
