@@ -55,6 +55,8 @@ To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
 EXPORT_FORMATS: dict[str, type[ExportFormat]] = {
     form.NAME: form for form in (FolderFormat, CocoFormat, YoloFormat, VocFormat, MasksFormat, CsvFormat)
 }
+# What stores a dataset without labels as files of images.
+_ONLY_IMAGES = "it has only images: `shardfeed reshard DATASET OUT --to webdataset` writes them into tars"
 _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
 
 
@@ -227,20 +229,16 @@ def export(
     _check_out(target, dataset.directory)
     items = ExportRecords(dataset)
     losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)
-    if not dry_run:  # both the bytes of the records and the inodes of the files
-        parent = os.path.dirname(target)
-        room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
-        files, free = sum(items.counts.values()) * (1 + EXPORT_FORMATS[to].SIDE_FILES), free_space(parent).files
-        if free is not None and files > free:
-            problem = f"{files:,} files are needed, {free:,} (inodes) are free"
-            raise StorageError(parent, problem, "choose another disk")
+    if not dry_run:
+        _check_room(os.path.dirname(target), items, to)
     with ExitStack() as stack:
         root = None
         if not dry_run:
             stack.enter_context(locked(target))
             _check_out(target, dataset.directory)  # again: a run that held the lock may have made it
             root = stack.enter_context(built(target))
-        with ExportFiles(root) as tree:
+        keeping = [form.NAME for form in items.fits if form.WHOLE_PATHS and to != form.NAME]
+        with ExportFiles(root, keeping) as tree:
             form = EXPORT_FORMATS[to](items, tree, losses)
             written = _Written(form, items)
             for item in items(losses):
@@ -268,6 +266,15 @@ def export(
     )
 
 
+def _check_room(parent: str, items: ExportRecords, to: str) -> None:
+    """Raise StorageError without space for the bytes of the records, or for as many files."""
+    room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
+    files, free = sum(items.counts.values()) * (1 + EXPORT_FORMATS[to].SIDE_FILES), free_space(parent).files
+    if free is not None and files > free:
+        problem = f"{files:,} files are needed, {free:,} (inodes) are free"
+        raise StorageError(parent, problem, "choose another disk")
+
+
 def _check_out(target: str, directory: str) -> None:
     check_new_output(target)
     check_outside(target, [directory])
@@ -276,9 +283,10 @@ def _check_out(target: str, directory: str) -> None:
 def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeatures:
     """List the losses of the format `to`. Raise UsageError if it cannot hold the dataset or `drop` does not fit."""
     storable = EXPORT_FORMATS[to].storable(items)
+    items.fits = tuple(form for form in EXPORT_FORMATS.values() if form.storable(items))
     if not storable:
-        fits = [name for name, form in EXPORT_FORMATS.items() if form.storable(items)]
-        remedy = f"it can be exported to {listing(fits)}" if fits else "it has only images"
+        fits = [form.NAME for form in items.fits]
+        remedy = f"it can be exported to {listing(fits)}" if fits else _ONLY_IMAGES
         raise UsageError(
             items.directory, f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have", remedy
         )

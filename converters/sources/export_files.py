@@ -4,6 +4,7 @@ import hashlib
 import os
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -21,11 +22,14 @@ _BESIDE = 16 << 10  # bytes of memory counted per file, in addition to its conte
 class ExportFiles:
     """New files below `root`, an empty directory; None: nothing is written. Used as a context.
 
-    `files`, `size`: number of files and their bytes.
+    `files`, `size`: number of files and their bytes. `keeping`: formats that keep whole paths, for errors.
     """
 
-    def __init__(self, root: str | None) -> None:
+    def __init__(self, root: str | None, keeping: Sequence[str] = ()) -> None:
         self.root = root
+        self._remedy = "rename one of the two in the source"
+        if keeping:
+            self._remedy += f", or export to {' or '.join(keeping)}, which keeps whole paths"
         self.files = self.size = 0
         self._names: set[bytes] = set()  # digests of names: of all where nothing is written, else the disk knows them
         self._pending: set[bytes] = set()  # names that are not on the disk yet
@@ -87,7 +91,7 @@ class ExportFiles:
         check_name(name, where)
         if name in self._folders or self._is_file(name):
             problem = f"would be written as {escape(name)}, like an earlier sample"
-            raise UsageError(where, problem, "rename one of the two, or export to coco, which keeps whole paths")
+            raise UsageError(where, problem, self._remedy)
         self._make_folders(name, where)
         if self._threads is None:
             self._names.add(_digest(name))
@@ -116,7 +120,7 @@ class ExportFiles:
         for folder in reversed(missing):
             if self._is_file(folder):
                 problem = f"would be in {escape(folder)}, which is the file of another sample"
-                raise UsageError(where, problem, "rename one of the two in the source")
+                raise UsageError(where, problem, self._remedy)
             if self._threads is not None:
                 make_directory(self._path(folder))
             self._folders.add(folder)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.export_files import ExportFiles, check_name
 from shardfeed.converters.sources.files.class_names import lists_classes
 from shardfeed.converters.sources.files.listing import is_hidden, names_image, usual_split
-from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
+from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape, name_text
 from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
@@ -42,6 +43,9 @@ from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABE
 from shardfeed.text import in_usual_order, shell_quoted, some
 
 ALL = "all"
+RENAME = "rename it: `shardfeed relabel DATASET OUT --map FILE`"  # a remedy for the name of a class
+TRIMMED = re.compile(r"\A\s|\s\Z")  # blanks that readers of cells remove
+NO_LINE = re.compile(r"\A[\s\ufeff]|\s\Z|[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # in no name on a line of its own
 _AREA_PRECISION = 1e-3  # relative; fractions of float32 are a hundred times as precise in images of 10,000 pixels
 # The words for data that may be left out; other data has its feature key.
 _WORDS: Mapping[str, Collection[str]] = {"classes": (LABEL, TEXT), **{kind.word: kind.features for kind in KINDS}}
@@ -163,6 +167,8 @@ class ExportRecords:
     `left_out`: values that were left out so far, by what `losses` calls them. Raises UsageError for a dataset without
     image files or pixels.
     """
+
+    fits: "tuple[type[ExportFormat], ...]" = ()  # formats that can store the dataset, for remedies
 
     def __init__(self, data: Dataset) -> None:
         self._data = data
@@ -402,6 +408,9 @@ class ExportFormat:
     NAME: ClassVar[str]
     NEEDS: ClassVar[str]
     SIDE_FILES: ClassVar[int] = 0  # beside each image
+    ANY_SPLIT: ClassVar[bool] = False  # whether splits of any name can be stored
+    ANY_NAME: ClassVar[bool] = True  # whether names of images with blanks at their ends can be stored
+    WHOLE_PATHS: ClassVar[bool] = False  # whether names of images never become the same
 
     def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         self.items, self._tree, self._losses = items, tree, losses
@@ -426,7 +435,7 @@ class ExportFormat:
             raise UsageError(place, f"{key} has no class names, which {self.NAME} needs", "name them in the dataset")
         blank = [name for name in names if name != name.strip()]
         if blank:
-            raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", "rename it")
+            raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", RENAME)
         return names
 
     def usual_words(self) -> dict[str, bytes]:
@@ -434,8 +443,26 @@ class ExportFormat:
         others = [split for split in self.items.splits if split not in WORDS]
         if others:
             problem = f"got the split {some(others)}, but {self.NAME} only has train, validation and test"
-            raise UsageError(self.items.directory, problem, "export to csv or coco, which keep splits of any name")
+            remedy = self.other_formats("ANY_SPLIT", "which keeps splits of any name")
+            divide = "`shardfeed split DATASET OUT --split train=0.9,validation=0.1` makes other splits"
+            raise UsageError(self.items.directory, problem, remedy or divide)
         return {split: WORDS[split].encode() for split in self.items.splits}
+
+    def other_formats(self, able: str, why: str) -> str:
+        """A remedy: export to a format that fits the dataset and is `able` to, which `why` says; "" without one."""
+        names = [form.NAME for form in self.items.fits if getattr(form, able) and form is not type(self)]
+        return f"export to {' or '.join(names)}, {why}" if names else ""
+
+    def check_line(self, name: bytes, unfit: re.Pattern[str], item: ExportRecord) -> None:
+        """Raise UsageError for the name of an image that cannot be a line or a cell of a text file."""
+        if unfit.search(name_text(name)):
+            problem = f"{self.NAME} cannot store its name {escape(name)!r}: a blank at an end, or a control character"
+            raise self.name_error(item, problem)
+
+    def name_error(self, item: ExportRecord, problem: str) -> UsageError:
+        """The error for an image whose name this format cannot store."""
+        remedy = self.other_formats("ANY_NAME", "which keeps such names")
+        return UsageError(item.where, problem, remedy or "rename the file in the source, and convert it again")
 
     def folder_words(self, part: int) -> dict[str, bytes]:
         """Like `usual_words`, but keep the word that keys have as their part number `part`, if it means the split.

@@ -47,6 +47,8 @@ class CocoFormat(ExportFormat):
     """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
     NAME: ClassVar[str] = "coco"
+    ANY_SPLIT: ClassVar[bool] = True
+    WHOLE_PATHS: ClassVar[bool] = True
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 
     def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
 from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
+    TRIMMED,
     DroppedFeatures,
     ExportFormat,
     ExportRecord,
@@ -37,6 +38,9 @@ class CsvFormat(ExportFormat):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
     NAME: ClassVar[str] = "csv"
+    ANY_SPLIT: ClassVar[bool] = True
+    ANY_NAME: ClassVar[bool] = False
+    WHOLE_PATHS: ClassVar[bool] = True
     _formulas = 0  # rows with a text that a spreadsheet evaluates
     NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
@@ -91,6 +95,8 @@ class CsvFormat(ExportFormat):
     def add(self, item: ExportRecord) -> bytes:
         """The image, and its rows."""
         name = image_name(item)
+        if self._boxes or self._captions:
+            self.check_line(name, TRIMMED, item)
         self._tree.write(_IMAGES + name, item.image, item.where)
         text, split = item.text(name, "its name"), item.split.name
         if "labels" in self._tables:
@@ -99,9 +105,16 @@ class CsvFormat(ExportFormat):
         if self._boxes:
             self._boxes_of(text, split, item)
         if self._captions:
-            for caption in item.values[CAPTION]:
-                self._row("captions", [text, split, item.text(caption, "a caption")])
+            self._captions_of(text, split, item)
         return name
+
+    def _captions_of(self, text: str, split: str, item: ExportRecord) -> None:
+        if not len(item.values[CAPTION]):
+            raise UsageError(
+                item.where, "has no caption, and captions.csv has a row for each caption", "export to coco"
+            )
+        for caption in item.values[CAPTION]:
+            self._row("captions", [text, split, item.text(caption, "a caption")])
 
     def _label(self, item: ExportRecord) -> list[str]:
         """The cells of the class, and of further labels."""
