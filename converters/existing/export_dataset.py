@@ -237,18 +237,13 @@ def export(
             stack.enter_context(locked(target))
             _check_out(target, dataset.directory)  # again: a run that held the lock may have made it
             root = stack.enter_context(built(target))
-        keeping = [form.NAME for form in items.fits if form.WHOLE_PATHS and to != form.NAME]
-        with ExportFiles(root, keeping) as tree:
+        with ExportFiles(root, items.whole_paths) as tree:
             form = EXPORT_FORMATS[to](items, tree, losses)
             written = _Written(form, items)
             for item in items(losses):
                 written.add(item)
                 progress(1)
             again = form.finish()
-        alike = []
-        if tree.alike:
-            what = "names that differ only in case"
-            alike.append(f"{what}: {tree.alike:,}; on macOS and Windows one overwrites the other")
         for how, found in zip(again, written.found, strict=True) if root is not None else ():
             check(root or "", how, found, to)
     return Exported(
@@ -259,11 +254,16 @@ def export(
         size=tree.size,
         left_out=_left_out(losses, items),
         renamed=written.renamed,
-        notes=(*form.notes, *written.notes, *alike),
+        notes=(*form.notes, *written.notes, *_notes_of(tree)),
         convert_commands=tuple(one.command(target, items.stored) for one in again),
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )
+
+
+def _notes_of(tree: ExportFiles) -> Iterator[str]:
+    if tree.alike:
+        yield f"names that differ only in case: {tree.alike:,}; on macOS and Windows one overwrites the other"
 
 
 def _check_room(parent: str, items: ExportRecords, to: str) -> None:

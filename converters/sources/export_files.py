@@ -33,7 +33,7 @@ class ExportFiles:
         self.files = self.size = 0
         self._names: set[bytes] = set()  # digests of names: of all where nothing is written, else the disk knows them
         self._pending: set[bytes] = set()  # names that are not on the disk yet
-        self._folded = array("Q")  # of each name without case
+        self._folded = array("Q")  # of the name of each file and folder without case
         self._folders = {b""}
         self._threads = ThreadPoolExecutor(_THREADS) if root is not None else None
         self._writes: deque[tuple[Future[None], bytes, int]] = deque()
@@ -97,9 +97,12 @@ class ExportFiles:
             self._names.add(_digest(name))
         else:
             self._pending.add(name)
+        self._fold(name)
+        self.files += 1
+
+    def _fold(self, name: bytes) -> None:
         folded = name_text(name).casefold().encode("utf-8", "surrogateescape")
         self._folded.append(int.from_bytes(hashlib.blake2b(folded, digest_size=8).digest(), "little"))
-        self.files += 1
 
     def _is_file(self, name: bytes) -> bool:
         """Whether a file with that name was added."""
@@ -124,6 +127,7 @@ class ExportFiles:
             if self._threads is not None:
                 make_directory(self._path(folder))
             self._folders.add(folder)
+            self._fold(folder)
 
     def _wait(self, most: int) -> None:
         """Wait until no more than `most` bytes are unwritten; raise the error of a write that failed."""

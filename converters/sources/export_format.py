@@ -190,6 +190,11 @@ class ExportRecords:
         self._counted = {name for name in self.splits if _counted(data, name)}
 
     @property
+    def whole_paths(self) -> list[str]:
+        """Formats that can store the dataset with the whole paths of its images."""
+        return [form.NAME for form in self.fits if form.WHOLE_PATHS]
+
+    @property
     def directory(self) -> str:
         """Directory of the dataset."""
         return self._data.directory

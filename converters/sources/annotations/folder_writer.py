@@ -1,5 +1,7 @@
 """Images in folders named after their classes: `cat/1.jpg`, or `train/cat/1.jpg`; `classes.txt` has their order."""
 
+import os
+from collections.abc import Iterator
 from typing import ClassVar
 
 from shardfeed.converters.sources.classes import class_folder
@@ -21,6 +23,7 @@ from shardfeed.schema import LABEL, TEXT
 from shardfeed.text import counted
 
 _MOST_BYTES = 255  # of a folder's name
+_NUMBERED = "; programs that number the folders they find, such as torchvision's ImageFolder, give other labels"
 
 
 class FolderFormat(ExportFormat):
@@ -34,6 +37,7 @@ class FolderFormat(ExportFormat):
         self._names = self.class_names(LABEL)
         self._folders = self._class_folders()
         self.parts = [RestoredPart([LABEL, TEXT] if TEXT in items.schema.features else [LABEL])]
+        self._seen_in: dict[str, set[int]] = {split: set() for split in items.splits}
         self._words = {"train": b""} if self._is_flat() else {k: w + b"/" for k, w in self.folder_words(0).items()}
 
     def _class_folders(self) -> list[bytes]:
@@ -49,6 +53,17 @@ class FolderFormat(ExportFormat):
         if other:
             self.notes.append(counted("classes that no folder can be called, and their folders", other, len(other)))
         return folders
+
+    def _notes_for_others(self) -> Iterator[str]:
+        """Notes on labels and splits that programs which know no class list find in the folders."""
+        for split, seen in self._seen_in.items():
+            if lacking := [name for label, name in enumerate(self._names) if label not in seen]:
+                yield counted(f"classes without images in the split {split}", lacking, len(lacking)) + _NUMBERED
+        if self._folders != sorted(self._folders, key=os.fsdecode):
+            yield "classes are not sorted by name" + _NUMBERED
+        if len(self._seen_in) > 1 and (words := [name for name in self._names if usual_split(name.encode())]):
+            what = counted("classes that are called like a split", words, len(words))
+            yield f"{what}; Hugging Face's imagefolder also puts their images into that split"
 
     def _is_flat(self) -> bool:
         """Whether class folders are in the root: all is in train, names begin with classes, and none is a split's."""
@@ -71,6 +86,7 @@ class FolderFormat(ExportFormat):
     def add(self, item: ExportRecord) -> bytes:
         """Write one file; folders that its name has already are not doubled."""
         word, folder = self._words[item.split.name], self._folder_of(item) + b"/"
+        self._seen_in[item.split.name].add(int(item.values[LABEL]))
         rest = image_name(item).removeprefix(word).removeprefix(folder)
         name = word + folder + rest
         self._tree.write(name, item.image, item.where)
@@ -78,5 +94,6 @@ class FolderFormat(ExportFormat):
 
     def finish(self) -> list[ReconvertCommand]:
         """The list of classes."""
+        self.notes += self._notes_for_others()
         names = self.write_classes("classes", self._names)
         return [ReconvertCommand("", {"reader": "folder", "class_names": names})]

@@ -29,7 +29,7 @@ from shardfeed.text import some
 
 _IMAGES = b"JPEGImages/"
 _FLAGS = ("truncated", "difficult", "occluded")
-_EXACT = 1e-9  # pixels: nearer to a whole number is that number
+_EXACT = 2.0**-23  # of a side, for a whole number: as exact as a fraction of float32 is
 
 
 class VocFormat(ExportFormat):
@@ -52,7 +52,7 @@ class VocFormat(ExportFormat):
             self.parts.append(RestoredPart(prefix=_IMAGES if self._boxes else b""))
         self._names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._flags = [flag for flag in _FLAGS if self._boxes and f"{OBJECTS}{flag}" in items.schema.features]
-        self._rounded, self._off, self._objects = 0, 0.0, 0
+        self._rounded, self._off, self._objects, self._others = 0, 0.0, 0, 0
         self._lists: dict[str, list[StreamedFile]] = {}
         for split, word in self.usual_words().items():
             kinds = [*(["Main"] if self._boxes else []), *(["Segmentation"] if self._raster else [])]
@@ -70,6 +70,7 @@ class VocFormat(ExportFormat):
         name = image_name(item)
         name = name.removeprefix(_IMAGES) if self._raster is not None else name
         self._check_name(name, item)
+        self._others += not name.endswith(b".jpg")
         self._tree.write(_IMAGES + name, item.image, item.where)
         if self._boxes:
             self._tree.write(b"Annotations/" + stem(name) + b".xml", self._xml(item, name), item.where)
@@ -116,7 +117,7 @@ class VocFormat(ExportFormat):
                 whole[axis + 2] = whole[axis] + 1
         off = float(np.abs(whole - box).max())
         self._objects += 1
-        self._rounded += off > _EXACT
+        self._rounded += off > _EXACT * max(size)
         self._off = max(self._off, off)
         return whole.tolist()
 
@@ -128,6 +129,9 @@ class VocFormat(ExportFormat):
         if self._rounded:
             of = f"{self._rounded:,} of {self._objects:,}"
             self.notes.append(f"boxes are in whole pixels: {of} were rounded, by {self._off:.3g} pixels at most")
+        if self._others:
+            what = "files whose names do not end in .jpg"
+            self.notes.append(f"{what}: {self._others:,}; torchvision looks for NAME.jpg, shardfeed takes any image")
         again = [self._of_boxes()] if self._boxes else []
         return again if self._raster is None else [*again, self._of_masks(self._raster)]
 
