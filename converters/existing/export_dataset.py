@@ -283,10 +283,11 @@ def _check_out(target: str, directory: str) -> None:
 def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeatures:
     """List the losses of the format `to`. Raise UsageError if it cannot hold the dataset or `drop` does not fit."""
     storable = EXPORT_FORMATS[to].storable(items)
-    items.fits = tuple(form for form in EXPORT_FORMATS.values() if form.storable(items))
+    fits = [form for form in EXPORT_FORMATS.values() if form.storable(items)]
+    items.fits = tuple(form for form in fits if not form.lost_split(items))
     if not storable:
-        fits = [form.NAME for form in items.fits]
-        remedy = f"it can be exported to {listing(fits)}" if fits else _ONLY_IMAGES
+        others = listing([form.NAME for form in items.fits or fits])
+        remedy = f"it can be exported to {others}" if fits else _ONLY_IMAGES
         raise UsageError(
             items.directory, f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have", remedy
         )

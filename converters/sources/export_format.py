@@ -40,7 +40,7 @@ from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, PNG16, SOURCE_ID, TEXT, WIDTH, Schema
-from shardfeed.text import in_usual_order, shell_quoted, some
+from shardfeed.text import in_usual_order, shell_quoted
 
 ALL = "all"
 RENAME = "rename it: `shardfeed relabel DATASET OUT --map FILE`"  # a remedy for the name of a class
@@ -168,7 +168,7 @@ class ExportRecords:
     image files or pixels.
     """
 
-    fits: "tuple[type[ExportFormat], ...]" = ()  # formats that can store the dataset, for remedies
+    fits: "tuple[type[ExportFormat], ...]" = ()  # formats that can store the dataset and its splits, for remedies
 
     def __init__(self, data: Dataset) -> None:
         self._data = data
@@ -413,7 +413,6 @@ class ExportFormat:
     NAME: ClassVar[str]
     NEEDS: ClassVar[str]
     SIDE_FILES: ClassVar[int] = 0  # beside each image
-    ANY_SPLIT: ClassVar[bool] = False  # whether splits of any name can be stored
     ANY_NAME: ClassVar[bool] = True  # whether names of images with blanks at their ends can be stored
     WHOLE_PATHS: ClassVar[bool] = False  # whether names of images never become the same
 
@@ -422,6 +421,7 @@ class ExportFormat:
         self.notes: list[str] = []
         self.parts: list[RestoredPart] = []
         self._seen: set[str] = set()  # the objects of an image
+        self._check_splits()
 
     @classmethod
     def storable(cls, items: ExportRecords) -> frozenset[str]:
@@ -443,14 +443,20 @@ class ExportFormat:
             raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", RENAME)
         return names
 
-    def usual_words(self) -> dict[str, bytes]:
-        """Folder or file name of each split. Raise UsageError for a split that has none in this format."""
-        others = [split for split in self.items.splits if split not in WORDS]
-        if others:
-            problem = f"got the split {some(others)}, but {self.NAME} only has train, validation and test"
-            remedy = self.other_formats("ANY_SPLIT", "which keeps splits of any name")
+    @classmethod
+    def lost_split(cls, items: ExportRecords) -> str:
+        """The first split that would be read as another one, or as none, by its name; "" if all are kept."""
+        return next((split for split in items.splits if split not in WORDS), "")
+
+    def _check_splits(self) -> None:
+        if split := self.lost_split(self.items):
+            problem = f"got the split {escape(split)}, whose name {self.NAME} cannot keep"
+            remedy = self.other_formats("NAME", "which keeps it")
             divide = "`shardfeed split DATASET OUT --split train=0.9,validation=0.1` makes other splits"
             raise UsageError(self.items.directory, problem, remedy or divide)
+
+    def usual_words(self) -> dict[str, bytes]:
+        """Folder or file name of each split."""
         return {split: WORDS[split].encode() for split in self.items.splits}
 
     def other_formats(self, able: str, why: str) -> str:

@@ -148,8 +148,9 @@ def _objects(hard: Hard, place: int) -> Objects:
     if "keypoints" in parts:
         points["keypoints"] = np.array([[[x, 3, 2], [x + 2, 4, 1]] for x, *_ in boxes], float).reshape(-1, 2, 3)
     if "rotated" in parts:
-        corners = [[[left, 4], [left + 3, 2], [left + 5, 6], [left + 2, 8]] for left, *_ in boxes]
+        corners = [[[left, 4], [left + 2, 2], [left + 6, 6], [left + 4, 8]] for left, *_ in boxes]
         points["rotated"] = np.array(corners, float).reshape(-1, 4, 2)
+        boxes = np.array([[left, 2, left + 6, 8] for left, *_ in boxes], float).reshape(-1, 4)
     outlines = [[[x, y, right, y, right, low, x, low]] for x, y, right, low in boxes.tolist()]
     columns = {OBJECT_LABEL: labels, OBJECT_TEXT: [hard.classes[one].encode() for one in labels]}
     names = [str(n) for n in range(count)]

@@ -22,6 +22,7 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
 )
+from shardfeed.converters.sources.annotations.coco_files import keeps_split
 from shardfeed.converters.sources.annotations.masks_writer import mask_numbers
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
@@ -41,13 +42,13 @@ from shardfeed.schema import SOURCE_ID
 from shardfeed.text import typed_number
 
 _FOLDER = b"images/"
+_FOLDERS = {"instances": "annotations", "captions": "captions"}  # of files that are called like a split alone
 
 
 class CocoFormat(ExportFormat):
     """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
     NAME: ClassVar[str] = "coco"
-    ANY_SPLIT: ClassVar[bool] = True
     WHOLE_PATHS: ClassVar[bool] = True
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 
@@ -98,10 +99,15 @@ class CocoFormat(ExportFormat):
 
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
         word = WORDS.get(split, split)
-        kind_word = f"{kind}_" if self._usual or kind == "captions" else ""
-        self._files[split, kind] = _SplitDocument(
-            self._tree, f"annotations/{kind_word}{word}.json".encode(), categories
-        )
+        file = f"annotations/{kind}_{word}.json" if self._usual else f"{_FOLDERS[kind]}/{word}.json"
+        self._files[split, kind] = _SplitDocument(self._tree, file.encode(), categories)
+
+    @classmethod
+    def lost_split(cls, items: ExportRecords) -> str:
+        """The first split that the reader would not take from the name of its file."""
+        alone = len(items.splits) == 1
+        files = {split: f"{WORDS.get(split, split)}.json" for split in items.splits}
+        return next((split for split, file in files.items() if not keeps_split(file, split, alone=alone)), "")
 
     def add(self, item: ExportRecord) -> bytes:
         """Write an image, its objects and its captions."""
@@ -157,7 +163,8 @@ class CocoFormat(ExportFormat):
             tasks = ["boxes", *(["masks"] if self._masks else []), *(["keypoints"] if self._points else [])]
             again.append(ReconvertCommand("", {**options, "tasks": tasks}))
         if self._captions:
-            again.append(ReconvertCommand("", {**options, "tasks": ["captions"]}))
+            folder = "" if self._usual else _FOLDERS["captions"]
+            again.append(ReconvertCommand(folder, {**options, "tasks": ["captions"]}))
         return again
 
 

@@ -22,6 +22,7 @@ from shardfeed.converters.sources.export_format import (
     number_text,
     object_keys,
 )
+from shardfeed.converters.sources.files.listing import split_named
 from shardfeed.errors import UsageError
 from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 
@@ -38,7 +39,6 @@ class CsvFormat(ExportFormat):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
     NAME: ClassVar[str] = "csv"
-    ANY_SPLIT: ClassVar[bool] = True
     ANY_NAME: ClassVar[bool] = False
     WHOLE_PATHS: ClassVar[bool] = True
     _formulas = 0  # rows with a text that a spreadsheet evaluates
@@ -92,6 +92,11 @@ class CsvFormat(ExportFormat):
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*label, *_more_labels(items), *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
 
+    @classmethod
+    def lost_split(cls, items: ExportRecords) -> str:
+        """The first split that a cell names otherwise, such as `Train`."""
+        return next((split for split in items.splits if split_named(split) != split), "")
+
     def add(self, item: ExportRecord) -> bytes:
         """The image, and its rows."""
         name = image_name(item)
@@ -110,9 +115,9 @@ class CsvFormat(ExportFormat):
 
     def _captions_of(self, text: str, split: str, item: ExportRecord) -> None:
         if not len(item.values[CAPTION]):
-            raise UsageError(
-                item.where, "has no caption, and captions.csv has a row for each caption", "export to coco"
-            )
+            problem = "has no caption, and captions.csv has a row for each caption"
+            remedy = self.other_formats("WHOLE_PATHS", "which keeps such images")
+            raise UsageError(item.where, problem, remedy or "remove such images first")
         for caption in item.values[CAPTION]:
             self._row("captions", [text, split, item.text(caption, "a caption")])
 
