@@ -44,6 +44,7 @@ from shardfeed.text import in_usual_order, shell_quoted
 
 ALL = "all"
 RENAME = "rename it: `shardfeed relabel DATASET OUT --map FILE`"  # a remedy for the name of a class
+OTHER_SPLITS = "`shardfeed split DATASET OUT --split train=0.5,validation=0.5` makes other splits"
 TRIMMED = re.compile(r"\A\s|\s\Z")  # blanks that readers of cells remove
 NO_LINE = re.compile(r"\A[\s\ufeff]|\s\Z|[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # in no name on a line of its own
 _AREA_PRECISION = 1e-3  # relative; fractions of float32 are a hundred times as precise in images of 10,000 pixels
@@ -452,8 +453,7 @@ class ExportFormat:
         if split := self.lost_split(self.items):
             problem = f"got the split {escape(split)}, whose name {self.NAME} cannot keep"
             remedy = self.other_formats("NAME", "which keeps it")
-            divide = "`shardfeed split DATASET OUT --split train=0.9,validation=0.1` makes other splits"
-            raise UsageError(self.items.directory, problem, remedy or divide)
+            raise UsageError(self.items.directory, problem, remedy or OTHER_SPLITS)
 
     def usual_words(self) -> dict[str, bytes]:
         """Folder or file name of each split."""

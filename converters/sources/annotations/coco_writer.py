@@ -26,6 +26,7 @@ from shardfeed.converters.sources.annotations.coco_files import keeps_split
 from shardfeed.converters.sources.annotations.masks_writer import mask_numbers
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
+    OTHER_SPLITS,
     WORDS,
     DroppedFeatures,
     ExportFormat,
@@ -36,7 +37,7 @@ from shardfeed.converters.sources.export_format import (
     image_name,
     object_keys,
 )
-from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
+from shardfeed.errors import IntegrityError, UsageError, check_extra, escape, name_text, needing_extra
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.schema import SOURCE_ID
 from shardfeed.text import typed_number
@@ -155,7 +156,10 @@ class CocoFormat(ExportFormat):
 
     def finish(self) -> list[ReconvertCommand]:
         """Close the JSON files; return how each is converted again."""
-        for file in self._files.values():
+        for (split, kind), file in self._files.items():
+            if kind == "captions" and not (self._usual or file.annotations):
+                problem = f"no image of the split {escape(split)} has a caption, by which its file is known"
+                raise UsageError(self.items.directory, problem, OTHER_SPLITS)
             file.close()
         again = []
         options = {"reader": "coco", "images": "images"}
@@ -195,6 +199,11 @@ class _SplitDocument:
             self._lines.write(line)  # if nothing is written, bytes are counted
         else:
             self._waiting.write(line)
+
+    @property
+    def annotations(self) -> int:
+        """Number of annotations so far."""
+        return self._count
 
     def close(self) -> None:
         """Write what waits."""
