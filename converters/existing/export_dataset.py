@@ -282,17 +282,7 @@ def _check_out(target: str, directory: str) -> None:
 
 def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeatures:
     """List the losses of the format `to`. Raise UsageError if it cannot hold the dataset or `drop` does not fit."""
-    storable = EXPORT_FORMATS[to].storable(items)
-    fits = [form for form in EXPORT_FORMATS.values() if form.storable(items)]
-    items.fits = tuple(form for form in fits if not form.lost_split(items))
-    if not storable:
-        others = listing([form.NAME for form in items.fits or fits])
-        remedy = f"it can be exported to {others}" if fits else _ONLY_IMAGES
-        raise UsageError(
-            items.directory, f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have", remedy
-        )
-    if not items.splits:
-        raise UsageError(items.directory, "has no records", "there is nothing to export")
+    storable = _storable(to, items)
     losses = partial(losses_of, to, items.schema, storable, own_ids=items.own_ids, where=items.directory)
     try:
         return losses(drop=drop)
@@ -303,6 +293,24 @@ def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeat
             raise
         items.without_loss = frozenset(spared)
         return losses(drop=[*drop, *spared])
+
+
+def _storable(to: str, items: ExportRecords) -> frozenset[str]:
+    """Find the features that the format `to` can store. Raise UsageError if it can store none, or there is no record.
+
+    Set `items.fits`.
+    """
+    storable = EXPORT_FORMATS[to].storable(items)
+    forms = [form for form in EXPORT_FORMATS.values() if form.storable(items)]
+    items.fits = tuple(form for form in forms if not form.lost_split(items))
+    if not storable:
+        others = listing([form.NAME for form in items.fits or forms])
+        remedy = f"it can be exported to {others}" if forms else _ONLY_IMAGES
+        problem = f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have"
+        raise UsageError(items.directory, problem, remedy)
+    if not items.splits:
+        raise UsageError(items.directory, "has no records", "there is nothing to export")
+    return storable
 
 
 def _left_out(losses: DroppedFeatures, items: ExportRecords) -> dict[str, int]:

@@ -180,7 +180,7 @@ def made(hard: Hard, out: Path) -> Dataset:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an export: `same`, or `problem`: our own refusal with nothing written; `wrong`: anything else."""
+    """The outcome of an export: `same`, or `refused` by us with nothing written; `wrong`: anything else."""
 
     same: bool = False
     refused: str = ""
@@ -188,7 +188,7 @@ class Outcome:
 
 
 def contents(data: Dataset, parts: Sequence[str]) -> dict[tuple[str, bytes], dict[str, Any]]:
-    """By split and image, what a record says of those parts of its content, with names in place of numbers."""
+    """Those parts of each record, by split and image, with names in place of numbers."""
     found: dict[tuple[str, bytes], dict[str, Any]] = {}
     for split, records in data.items():
         for record in records:
@@ -247,7 +247,7 @@ def exported(hard: Hard, to: str, room: Path) -> Outcome:
 
 
 def _again(hard: Hard, data: Dataset, report: Any, which: int, room: Path) -> str:
-    """What differs if the export is converted by one of its commands; "" for nothing."""
+    """Describe what differs if the export is converted by one of its commands; "" for nothing."""
     words = shlex.split(report.convert_commands[which])
     again = room / f"again{which}"
     words[words.index("NEW")] = str(again)
@@ -266,10 +266,13 @@ def _again(hard: Hard, data: Dataset, report: Any, which: int, room: Path) -> st
     differ = [(ours[key], found[key]) for key in ours if ours[key] != found[key]]
     if differ:
         return f"got {differ[0][1]}, expected {differ[0][0]}"
-    keys = {record[FILENAME] for split in theirs.values() for record in split}
-    same = {record[FILENAME] for split in data.values() for record in split} & keys
-    renamed = len(keys) - len(same)
+    keys = _keys(theirs)
+    renamed = len(keys) - len(keys & _keys(data))
     return f"{renamed} names differ, {report.renamed} are told" if renamed != report.renamed and not which else ""
+
+
+def _keys(data: Dataset) -> set[Any]:
+    return {record[FILENAME] for split in data.values() for record in split}
 
 
 def _stores(data: Dataset, part: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
 from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
+    RENAME,
     TRIMMED,
     DroppedFeatures,
     ExportFormat,
@@ -23,7 +24,7 @@ from shardfeed.converters.sources.export_format import (
     object_keys,
 )
 from shardfeed.converters.sources.files.listing import split_named
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 
 _IMAGES = b"images/"
@@ -91,6 +92,13 @@ class CsvFormat(ExportFormat):
             label = set()
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*label, *_more_labels(items), *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
+
+    def class_names(self, key: str) -> tuple[str, ...]:
+        """Like `ExportFormat.class_names`. Raise UsageError if all are written like lists, which cells can hold."""
+        names = super().class_names(key)
+        if all(name.startswith("[") and name.endswith("]") for name in names):
+            raise UsageError(self.items.directory, f"the class {escape(names[0])!r} would be read as a list", RENAME)
+        return names
 
     @classmethod
     def lost_split(cls, items: ExportRecords) -> str:

@@ -93,6 +93,7 @@ CLASSES = (
 EACH = sorted(
     {name for group in CLASSES for name in group} | {"[a, b]", "*", "id", "label", "class", "\ufeffx", "x" * 250}
 )
+LISTS = (("csv", "[1]"), ("csv", "[a, b]"))  # cells of nothing else are lists
 KEYS = (
     ("1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.png"),
     ("-rf.jpg", "a b.jpg", "ü.jpg", "#1.jpg", "a,b.jpg", "q\"'.jpg", "new%20.jpg", "[a]*?.jpg", "x" * 247 + ".jpg"),
@@ -144,6 +145,11 @@ def test_a_class_alone(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["folder", "csv"])
 def test_each_class_alone_and_beside_another(to: str, tmp_path: Path) -> None:
     for name in EACH:
+        if (to, name) in LISTS:
+            assert (
+                "would be read as a list" in exported(Hard("label", (name,), ("1.jpg",)), to, tmp_path / "room").refused
+            )
+            continue
         check_same(to, Hard("label", (name,), ("1.jpg",)), tmp_path)
         check_same(to, Hard("label", ("zz", name), splits=("train", "test")), tmp_path)
 
@@ -241,6 +247,13 @@ def test_a_class_list_tells_a_split_from_a_class(tmp_path: Path) -> None:
     flat = open_source(tmp_path / "flat", options=LabelOptions(class_names=["train", "training", "test"]))
     assert sorted(flat[i].features["image/class/text"] for i in range(3)) == [b"test", b"train", b"training"]
     assert {flat[i].split for i in range(3)} == {None}
+
+
+@pytest.mark.parametrize(
+    "keys", [("1.jpg", "test/2.jpg", "a/train/3.jpg"), ("train/1.jpg", "2.jpg"), ("val/1.jpg", "2.jpg")]
+)
+def test_masks_in_folders_called_like_splits(keys: Any, tmp_path: Path) -> None:
+    check_same("masks", Hard("raster", keys=keys), tmp_path)
 
 
 def test_the_folders_of_classes_are_read_as_they_are_written() -> None:
