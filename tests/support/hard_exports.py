@@ -272,7 +272,7 @@ def _again(hard: Hard, data: Dataset, report: Any, which: int, room: Path) -> st
 
 
 def _keys(data: Dataset) -> set[Any]:
-    return {record[FILENAME] for split in data.values() for record in split}
+    return {record[FILENAME] for split in data.values() for record in split}  # type: ignore[misc]
 
 
 def _stores(data: Dataset, part: str) -> bool:
