@@ -237,7 +237,7 @@ def export(
             stack.enter_context(locked(target))
             _check_out(target, dataset.directory)  # again: a run that held the lock may have made it
             root = stack.enter_context(built(target))
-        with ExportFiles(root, items.whole_paths) as tree:
+        with ExportFiles(root, items.keeping_paths(EXPORT_FORMATS[to])) as tree:
             form = EXPORT_FORMATS[to](items, tree, losses)
             written = _Written(form, items)
             for item in items(losses):

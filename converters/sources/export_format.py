@@ -9,6 +9,7 @@ import json
 import os
 import posixpath
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -190,10 +191,9 @@ class ExportRecords:
         self.without_loss: frozenset[str] = frozenset()  # words that were left out with no data behind them
         self._counted = {name for name in self.splits if _counted(data, name)}
 
-    @property
-    def whole_paths(self) -> list[str]:
-        """Formats that can store the dataset with the whole paths of its images."""
-        return [form.NAME for form in self.fits if form.WHOLE_PATHS]
+    def keeping_paths(self, form: "type[ExportFormat]") -> list[str]:
+        """Formats that can store the dataset and keep apart what `form` gives the same path; none if it keeps paths."""
+        return [] if form.WHOLE_PATHS else [other.NAME for other in self.fits if other.WHOLE_PATHS]
 
     @property
     def directory(self) -> str:
@@ -414,6 +414,7 @@ class ExportFormat:
     NAME: ClassVar[str]
     NEEDS: ClassVar[str]
     SIDE_FILES: ClassVar[int] = 0  # beside each image
+    ANY_CLASS: ClassVar[bool] = False  # whether classes may differ only in how Unicode composes them
     ANY_NAME: ClassVar[bool] = True  # whether names of images with blanks at their ends can be stored
     WHOLE_PATHS: ClassVar[bool] = False  # whether names of images never become the same
 
@@ -442,7 +443,18 @@ class ExportFormat:
         blank = [name for name in names if name != name.strip()]
         if blank:
             raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", RENAME)
+        if not self.ANY_CLASS:
+            self._check_texts(names)
         return names
+
+    def _check_texts(self, names: Sequence[str]) -> None:
+        """Raise UsageError for two classes that class lists take for one: the same letters, composed otherwise."""
+        seen: dict[str, str] = {}
+        for name in names:
+            twin = seen.setdefault(unicodedata.normalize("NFC", name), name)
+            if twin != name:
+                problem = f"two classes are both written '{escape(name)}', in other characters of Unicode"
+                raise UsageError(self.items.directory, problem, RENAME)
 
     @classmethod
     def lost_split(cls, items: ExportRecords) -> str:
@@ -496,6 +508,7 @@ class ExportFormat:
 
         It has a name on each line, as other tools expect, and is JSON only where lines would be read as other classes.
         """
+        self._check_texts(classes)
         file, text = f"{name}.txt", "".join(f"{each}\n" for each in classes)
         if not lists_classes(text, classes):
             file, text = f"{name}.json", json.dumps([*classes], ensure_ascii=False, indent=1) + "\n"

@@ -50,6 +50,7 @@ class CocoFormat(ExportFormat):
     """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
     NAME: ClassVar[str] = "coco"
+    ANY_CLASS: ClassVar[bool] = True
     WHOLE_PATHS: ClassVar[bool] = True
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 

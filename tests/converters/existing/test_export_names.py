@@ -217,6 +217,22 @@ def test_splits_that_no_format_keeps_lead_to_no_circle(tmp_path: Path) -> None:
     export(tmp_path / "divided", tmp_path / "coco", "coco")
 
 
+@pytest.mark.parametrize(
+    ("to", "kind"), [("folder", "label"), ("csv", "label"), ("yolo", "boxes"), ("masks", "raster")]
+)
+def test_two_classes_of_the_same_letters(to: str, kind: str, tmp_path: Path) -> None:
+    hard = Hard(kind, ("\u00e9", "e\u0301"))
+    assert "shardfeed relabel" in exported(hard, to, tmp_path / "room").refused
+    if kind == "boxes":
+        check_same("coco", hard, tmp_path)
+
+
+@pytest.mark.parametrize("to", ["csv", "coco"])
+def test_names_that_become_one_name_in_every_format(to: str, tmp_path: Path) -> None:
+    refused = exported(Hard("boxes", keys=("a", "a.jpg")), to, tmp_path / "room").refused
+    assert refused.endswith("rename one of the two in the source")
+
+
 def test_a_split_of_captions_that_has_none(tmp_path: Path) -> None:
     """Its file would be one of images alone: it is known by its name only if the split has a usual one."""
     splits = ("a", "b", "c")
