@@ -57,6 +57,8 @@ To = Literal["folder", "coco", "yolo", "voc", "masks", "csv"]
 EXPORT_FORMATS: dict[str, type[ExportFormat]] = {
     form.NAME: form for form in (FolderFormat, CocoFormat, YoloFormat, VocFormat, MasksFormat, CsvFormat)
 }
+# What stores a dataset without labels as files of images.
+_ONLY_IMAGES = "it has only images: `shardfeed reshard DATASET OUT --to webdataset` writes them into tars"
 _KINDS = {b".jpg": b".jpg", b".jpeg": b".jpg", b".png": b".png"}  # what an extension promises
 
 
@@ -232,30 +234,21 @@ def export(
     _check_out(target, dataset.directory)
     items = ExportRecords(dataset)
     losses = _losses(to, items, [drop] if isinstance(drop, str) else drop)
-    if not dry_run:  # both the bytes of the records and the inodes of the files
-        parent = os.path.dirname(target)
-        room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
-        files, free = sum(items.counts.values()) * (1 + EXPORT_FORMATS[to].SIDE_FILES), free_space(parent).files
-        if free is not None and files > free:
-            problem = f"{files:,} files are needed, {free:,} (inodes) are free"
-            raise StorageError(parent, problem, "choose another disk")
+    if not dry_run:
+        _check_room(os.path.dirname(target), items, to)
     with ExitStack() as stack:
         root = None
         if not dry_run:
             stack.enter_context(locked(target))
             _check_out(target, dataset.directory)  # again: a run that held the lock may have made it
             root = stack.enter_context(built(target))
-        with ExportFiles(root) as tree:
+        with ExportFiles(root, items.keeping_paths(EXPORT_FORMATS[to])) as tree:
             form = EXPORT_FORMATS[to](items, tree, losses)
             written = _Written(form, items)
             for item in items(losses):
                 written.add(item)
                 progress(1)
             again = form.finish()
-        alike = []
-        if tree.alike:
-            what = "names that differ only in case"
-            alike.append(f"{what}: {tree.alike:,}; on macOS and Windows one overwrites the other")
         for how, found in zip(again, written.found, strict=True) if root is not None else ():
             check(root or "", how, found, to)
     return Exported(
@@ -266,11 +259,25 @@ def export(
         size=tree.size,
         left_out=_left_out(losses, items),
         renamed=written.renamed,
-        notes=(*form.notes, *written.notes, *alike),
+        notes=(*form.notes, *written.notes, *_notes_of(tree)),
         convert_commands=tuple(one.command(target, items.stored) for one in again),
         dry_run=dry_run,
         seconds=time.monotonic() - started,
     )
+
+
+def _notes_of(tree: ExportFiles) -> Iterator[str]:
+    if tree.alike:
+        yield f"names that differ only in case: {tree.alike:,}; on macOS and Windows one overwrites the other"
+
+
+def _check_room(parent: str, items: ExportRecords, to: str) -> None:
+    """Raise StorageError without space for the bytes of the records, or for as many files."""
+    room_in(parent, kept_share=0).check(items.size, "free disk space, or choose another location")
+    files, free = sum(items.counts.values()) * (1 + EXPORT_FORMATS[to].SIDE_FILES), free_space(parent).files
+    if free is not None and files > free:
+        problem = f"{files:,} files are needed, {free:,} (inodes) are free"
+        raise StorageError(parent, problem, "choose another disk")
 
 
 def _check_out(target: str, directory: str) -> None:
@@ -280,15 +287,7 @@ def _check_out(target: str, directory: str) -> None:
 
 def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeatures:
     """List the losses of the format `to`. Raise UsageError if it cannot hold the dataset or `drop` does not fit."""
-    storable = EXPORT_FORMATS[to].storable(items)
-    if not storable:
-        fits = [name for name, form in EXPORT_FORMATS.items() if form.storable(items)]
-        remedy = f"it can be exported to {listing(fits)}" if fits else "it has only images"
-        raise UsageError(
-            items.directory, f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have", remedy
-        )
-    if not items.splits:
-        raise UsageError(items.directory, "has no records", "there is nothing to export")
+    storable = _storable(to, items)
     losses = partial(losses_of, to, items.schema, storable, own_ids=items.own_ids, where=items.directory)
     try:
         return losses(drop=drop)
@@ -299,6 +298,24 @@ def _losses(to: str, items: ExportRecords, drop: Collection[str]) -> DroppedFeat
             raise
         items.without_loss = frozenset(spared)
         return losses(drop=[*drop, *spared])
+
+
+def _storable(to: str, items: ExportRecords) -> frozenset[str]:
+    """Find the features that the format `to` can store. Raise UsageError if it can store none, or there is no record.
+
+    Set `items.fits`.
+    """
+    storable = EXPORT_FORMATS[to].storable(items)
+    forms = [form for form in EXPORT_FORMATS.values() if form.storable(items)]
+    items.fits = tuple(form for form in forms if not form.lost_split(items))
+    if not storable:
+        others = listing([form.NAME for form in items.fits or forms])
+        remedy = f"it can be exported to {others}" if forms else _ONLY_IMAGES
+        problem = f"{to} needs {EXPORT_FORMATS[to].NEEDS}, which the dataset does not have"
+        raise UsageError(items.directory, problem, remedy)
+    if not items.splits:
+        raise UsageError(items.directory, "has no records", "there is nothing to export")
+    return storable
 
 
 def _left_out(losses: DroppedFeatures, items: ExportRecords) -> dict[str, int]:

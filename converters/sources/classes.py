@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
 
+from shardfeed.converters.sources.files.listing import is_hidden
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain, name_problem
 from shardfeed.text import counted, number, some
@@ -71,6 +72,20 @@ def class_text(name: bytes) -> str:
     except UnicodeDecodeError:
         return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02x}" for b in name)
     return text if is_plain(text) else escape(text)
+
+
+def class_folder(name: str) -> bytes:
+    """The folder of a class in an export: its name, in which `%XX` stands for what no folder can be called."""
+    text = name.replace("/", "%2F")
+    if is_hidden(text.encode()):
+        text = f"%{ord(text[0]):02X}{text[1:]}"
+    return text.encode()
+
+
+def classes_by_folder(names: Iterable[str]) -> dict[bytes, str]:
+    """The listed classes by their folders: the folder of an export, or one that is called like the class itself."""
+    folders = {class_folder(name): name for name in names}
+    return folders | {name.encode(): name for name in names}
 
 
 class ClassNames(tuple[str, ...]):

@@ -4,6 +4,7 @@ import hashlib
 import os
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -21,15 +22,18 @@ _BESIDE = 16 << 10  # bytes of memory counted per file, in addition to its conte
 class ExportFiles:
     """New files below `root`, an empty directory; None: nothing is written. Used as a context.
 
-    `files`, `size`: number of files and their bytes.
+    `files`, `size`: number of files and their bytes. `keeping`: formats that keep whole paths, for errors.
     """
 
-    def __init__(self, root: str | None) -> None:
+    def __init__(self, root: str | None, keeping: Sequence[str] = ()) -> None:
         self.root = root
+        self._remedy = "rename one of the two in the source"
+        if keeping:
+            self._remedy += f", or export to {' or '.join(keeping)}, which keeps whole paths"
         self.files = self.size = 0
         self._names: set[bytes] = set()  # digests of names: of all where nothing is written, else the disk knows them
         self._pending: set[bytes] = set()  # names that are not on the disk yet
-        self._folded = array("Q")  # of each name without case
+        self._folded = array("Q")  # of the name of each file and folder without case
         self._folders = {b""}
         self._threads = ThreadPoolExecutor(_THREADS) if root is not None else None
         self._writes: deque[tuple[Future[None], bytes, int]] = deque()
@@ -87,15 +91,18 @@ class ExportFiles:
         check_name(name, where)
         if name in self._folders or self._is_file(name):
             problem = f"would be written as {escape(name)}, like an earlier sample"
-            raise UsageError(where, problem, "rename one of the two, or export to coco, which keeps whole paths")
+            raise UsageError(where, problem, self._remedy)
         self._make_folders(name, where)
         if self._threads is None:
             self._names.add(_digest(name))
         else:
             self._pending.add(name)
+        self._fold(name)
+        self.files += 1
+
+    def _fold(self, name: bytes) -> None:
         folded = name_text(name).casefold().encode("utf-8", "surrogateescape")
         self._folded.append(int.from_bytes(hashlib.blake2b(folded, digest_size=8).digest(), "little"))
-        self.files += 1
 
     def _is_file(self, name: bytes) -> bool:
         """Whether a file with that name was added."""
@@ -116,10 +123,11 @@ class ExportFiles:
         for folder in reversed(missing):
             if self._is_file(folder):
                 problem = f"would be in {escape(folder)}, which is the file of another sample"
-                raise UsageError(where, problem, "rename one of the two in the source")
+                raise UsageError(where, problem, self._remedy)
             if self._threads is not None:
                 make_directory(self._path(folder))
             self._folders.add(folder)
+            self._fold(folder)
 
     def _wait(self, most: int) -> None:
         """Wait until no more than `most` bytes are unwritten; raise the error of a write that failed."""

@@ -5,8 +5,11 @@ them, unless the user drops them.
 """
 
 import io
+import json
 import os
 import posixpath
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,16 +34,21 @@ from shardfeed.annotations import (
 from shardfeed.converters.counted_ids import COUNTED_IDS, id_numbers, ids_were_counted
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.export_files import ExportFiles, check_name
+from shardfeed.converters.sources.files.class_names import lists_classes
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
-from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape
+from shardfeed.errors import IntegrityError, RecordError, UsageError, argument, escape, name_text
 from shardfeed.kinds import KINDS
 from shardfeed.readers.dataset import Dataset
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, IMAGE_KEYS, LABEL, PNG16, SOURCE_ID, TEXT, WIDTH, Schema
 from shardfeed.split_words import renamed_splits, usual_split
-from shardfeed.text import in_usual_order, shell_quoted, some
+from shardfeed.text import in_usual_order, shell_quoted
 
 ALL = "all"
+RENAME = "rename it: `shardfeed relabel DATASET OUT --map FILE`"  # a remedy for the name of a class
+OTHER_SPLITS = "`shardfeed split DATASET OUT --split train=0.5,validation=0.5` makes other splits"
+TRIMMED = re.compile(r"\A\s|\s\Z")  # blanks that readers of cells remove
+NO_LINE = re.compile(r"\A[\s\ufeff]|\s\Z|[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # in no name on a line of its own
 _AREA_PRECISION = 1e-3  # relative; fractions of float32 are a hundred times as precise in images of 10,000 pixels
 # The words for data that may be left out; other data has its feature key.
 _WORDS: Mapping[str, Collection[str]] = {"classes": (LABEL, TEXT), **{kind.word: kind.features for kind in KINDS}}
@@ -163,6 +171,8 @@ class ExportRecords:
     image files or pixels.
     """
 
+    fits: "tuple[type[ExportFormat], ...]" = ()  # formats that can store the dataset and its splits, for remedies
+
     def __init__(self, data: Dataset) -> None:
         self._data = data
         own = data.manifest.schema
@@ -181,6 +191,10 @@ class ExportRecords:
         self.left_out: Counter[str] = Counter()
         self.without_loss: frozenset[str] = frozenset()  # words that were left out with no data behind them
         self._counted = {name for name in self.splits if _counted(data, name)}
+
+    def keeping_paths(self, form: "type[ExportFormat]") -> list[str]:
+        """Formats that can store the dataset and keep apart what `form` gives the same path; none if it keeps paths."""
+        return [] if form.WHOLE_PATHS else [other.NAME for other in self.fits if other.WHOLE_PATHS]
 
     @property
     def directory(self) -> str:
@@ -411,12 +425,16 @@ class ExportFormat:
     NAME: ClassVar[str]
     NEEDS: ClassVar[str]
     SIDE_FILES: ClassVar[int] = 0  # beside each image
+    ANY_CLASS: ClassVar[bool] = False  # whether classes may differ only in how Unicode composes them
+    ANY_NAME: ClassVar[bool] = True  # whether names of images with blanks at their ends can be stored
+    WHOLE_PATHS: ClassVar[bool] = False  # whether names of images never become the same
 
     def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
         self.items, self._tree, self._losses = items, tree, losses
         self.notes: list[str] = []
         self.parts: list[RestoredPart] = []
         self._seen: set[str] = set()  # the objects of an image
+        self._check_splits()
 
     @classmethod
     def storable(cls, items: ExportRecords) -> frozenset[str]:
@@ -435,17 +453,51 @@ class ExportFormat:
             raise UsageError(place, f"{key} has no class names, which {self.NAME} needs", "name them in the dataset")
         blank = [name for name in names if name != name.strip()]
         if blank:
-            raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", "rename it")
+            raise UsageError(place, f"the class {escape(blank[0])!r} begins or ends with a space", RENAME)
+        if not self.ANY_CLASS:
+            self._check_texts(names)
         return names
 
+    def _check_texts(self, names: Sequence[str]) -> None:
+        """Raise UsageError for two classes that class lists take for one: the same letters, composed otherwise."""
+        seen: dict[str, str] = {}
+        for name in names:
+            twin = seen.setdefault(unicodedata.normalize("NFC", name), name)
+            if twin != name:
+                problem = f"two classes are both written '{escape(name)}', in other characters of Unicode"
+                raise UsageError(self.items.directory, problem, RENAME)
+
+    @classmethod
+    def lost_split(cls, items: ExportRecords) -> str:
+        """The first split that would be read as another one, or as none, by its name; "" if all are kept."""
+        words = tool_words(items.splits)
+        return next((split for split, word in words.items() if word not in WORDS.values()), "")
+
+    def _check_splits(self) -> None:
+        if split := self.lost_split(self.items):
+            problem = f"got the split {escape(split)}, whose name {self.NAME} cannot keep"
+            remedy = self.other_formats("NAME", "which keeps it")
+            raise UsageError(self.items.directory, problem, remedy or OTHER_SPLITS)
+
     def usual_words(self) -> dict[str, bytes]:
-        """Folder or file name of each split. Raise UsageError for a split that has none in this format."""
-        words = tool_words(self.items.splits)
-        others = [split for split, word in words.items() if word not in WORDS.values()]
-        if others:
-            problem = f"got the split {some(others)}, but {self.NAME} only has train, validation and test"
-            raise UsageError(self.items.directory, problem, "export to csv or coco, which keep splits of any name")
-        return {split: word.encode() for split, word in words.items()}
+        """Folder or file name of each split."""
+        return {split: word.encode() for split, word in tool_words(self.items.splits).items()}
+
+    def other_formats(self, able: str, why: str) -> str:
+        """A remedy: export to a format that fits the dataset and is `able` to, which `why` says; "" without one."""
+        names = [form.NAME for form in self.items.fits if getattr(form, able) and form is not type(self)]
+        return f"export to {' or '.join(names)}, {why}" if names else ""
+
+    def check_line(self, name: bytes, unfit: re.Pattern[str], item: ExportRecord) -> None:
+        """Raise UsageError for the name of an image that cannot be a line or a cell of a text file."""
+        if unfit.search(name_text(name)):
+            problem = f"{self.NAME} cannot store its name {escape(name)!r}: a blank at an end, or a control character"
+            raise self.name_error(item, problem)
+
+    def name_error(self, item: ExportRecord, problem: str) -> UsageError:
+        """The error for an image whose name this format cannot store."""
+        remedy = self.other_formats("ANY_NAME", "which keeps such names")
+        return UsageError(item.where, problem, remedy or "rename the file in the source, and convert it again")
 
     def folder_words(self, part: int) -> dict[str, bytes]:
         """Like `usual_words`, but keep the word that keys have as their part number `part`, if it means the split.
@@ -462,6 +514,18 @@ class ExportFormat:
     def write_lines(self, file: str, lines: Sequence[str]) -> None:
         """Write a text file, such as a class list, one per line in label order."""
         self._tree.write(file.encode(), "".join(f"{line}\n" for line in lines).encode(), file)
+
+    def write_classes(self, name: str, classes: Sequence[str]) -> str:
+        """Write a class list, `name` without its extension, and return its file.
+
+        It has a name on each line, as other tools expect, and is JSON only where lines would be read as other classes.
+        """
+        self._check_texts(classes)
+        file, text = f"{name}.txt", "".join(f"{each}\n" for each in classes)
+        if not lists_classes(text, classes):
+            file, text = f"{name}.json", json.dumps([*classes], ensure_ascii=False, indent=1) + "\n"
+        self._tree.write(file.encode(), text.encode(), file)
+        return file
 
     def note_formulas(self, rows: int) -> None:
         """Note how many rows of a table have a text that a spreadsheet evaluates: a sign before it would change it."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, class_text
+from shardfeed.converters.sources.classes import BadLabelError, ClassList, class_list, class_text, classes_by_folder
 from shardfeed.converters.sources.files.annotation_files import AnnotationFile
 from shardfeed.converters.sources.files.folder_layouts import (
     are_units,
@@ -203,7 +203,9 @@ class ImageFolder(ListedSource):
     """A folder of images with one subfolder per class, in which the files may be at any depth.
 
     If every folder in the root is named train, training, validation, valid, val, test or testing (in upper or lower
-    case) and `class_names` does not name them all, these folders are splits, and contain the class folders. Every
+    case), these folders are splits, and contain the class folders; if `class_names` names them all, only where every
+    image in them is in the folder of a listed class, as `train/train/1.jpg` of the class train. A folder `a%2Fb` is
+    that of a listed class `a/b`, as an export writes it. Every
     visible class folder is a class, even if it is empty, but not if it has files and no image. Class names are sorted
     as bytes, or as numbers if the folders are named 0 to K-1, or are in the order of `class_names`: a sequence of
     names, or the path of a file with one per line.
@@ -233,13 +235,15 @@ class ImageFolder(ListedSource):
         if given is None:
             refuse_other_layouts(files)
         listing, others = only_images(files)
-        splits = _top_splits(listing, given)
+        listed = classes_by_folder(given or ())
+        splits = _top_splits(listing, None if given is None else listed.keys())
         found = _ClassFolders(listing, 2 if splits else 1)
         _check(listing, found, splits, given, others)
         rows = Rows(os.fsdecode(listing.root), LabelOptions(class_names=given))
         known = KnownClasses(place=rows.place, integers="names")
         rows.labels.append(labels := Labels(known=known))
-        labels.add_many(_classes(listing, found), found.folder_of)
+        classes = _classes(listing, found, listed)
+        labels.add_many(classes, found.folder_of)
         if splits:
             rows.splits = Splits.coded([splits[top] for top in found.tops], found.top_of)
         rows.ledger.skip(listing.skipped)
@@ -248,7 +252,10 @@ class ImageFolder(ListedSource):
         rows.ledger.notes += [*listing.notes, *others.notes]
         self.labels = others.labels
         super().__init__(listing.take(found.kept), rows, folder=listing.root)
-        rows.ledger.notes += _notes(found, splits, labels.label_of, self.schema.class_names[LABEL], others)
+        label_of = {
+            class_text(folder): labels.label_of[name] for folder, name in zip(found.folders, classes, strict=True)
+        }
+        rows.ledger.notes += _notes(found, splits, label_of, self.schema.class_names[LABEL], others)
 
 
 class _ClassFolders:
@@ -282,11 +289,15 @@ class _ClassFolders:
         self.kept, self.folder_of, self.top_of = (np.array(n, np.int64) for n in (kept, folder_of, top_of))
 
 
-def _top_splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, str]:
-    """Return the split of each folder in the root; empty if the folders are classes."""
+def _top_splits(listing: Listing, listed: Collection[bytes] | None) -> dict[bytes, str]:
+    """Return the split of each folder in the root; empty if the folders are classes.
+
+    `listed`: the folders of the class list, if there is one. Where both a split and a class may be called so, as the
+    class train, folders are splits if every image in them is in the folder of a class of the list.
+    """
     tops = top_folders(listing)
-    if given is not None and {class_text(top) for top in tops} <= set(given):
-        return {}
+    if listed is not None and all(top in listed for top in tops):
+        return folder_splits(listing) if _are_inside(listing, listed) else {}
     splits = folder_splits(listing)
     usual = [top for top in tops if usual_split(top)]
     if not splits and len({usual_split(top) for top in usual}) > 1:
@@ -295,6 +306,12 @@ def _top_splits(listing: Listing, given: tuple[str, ...] | None) -> dict[bytes, 
         remedy = f"move the others out, or give {argument('class_names')} when all are classes"
         raise UsageError(listing.root, problem, remedy)
     return splits
+
+
+def _are_inside(listing: Listing, folders: Collection[bytes]) -> bool:
+    """Whether each file is in one of those folders, which are in the folders of the root."""
+    parts = (key.split(b"/", 2) for key in listing)
+    return all(len(names) > 2 and names[1] in folders for names in parts)
 
 
 def _check(
@@ -358,11 +375,11 @@ def _innermost(listing: Listing, folder: bytes) -> bytes:
         folder = inner
 
 
-def _classes(listing: Listing, found: _ClassFolders) -> list[str]:
-    """The class of each folder. Raises UsageError for two that would be the same."""
+def _classes(listing: Listing, found: _ClassFolders, listed: Mapping[bytes, str]) -> list[str]:
+    """The class of each folder; `listed`: listed classes by folder. Raises UsageError for two of the same class."""
     folder_named: dict[str, bytes] = {}
     for folder in found.folders:
-        twin = folder_named.setdefault(class_text(folder), folder)
+        twin = folder_named.setdefault(listed.get(folder) or class_text(folder), folder)
         if twin != folder:
             raise UsageError(listing.root, f"the folders {some([twin, folder])} would be the same class", "rename one")
     return [*folder_named]

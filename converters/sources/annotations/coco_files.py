@@ -317,6 +317,14 @@ def _split_of(name: str) -> tuple[str, str | None]:
     return word[1], usual_split(word[2]) or word[2]
 
 
+def keeps_split(name: str, split: str, *, alone: bool) -> bool:
+    """Whether a file of this name in a folder, if `alone` the only one, is read as the file of that split."""
+    known = _split_of(name)[1]
+    if known is None and _FAMILY.match(name):
+        return False
+    return (known or ("train" if alone else _plain(name))) == split
+
+
 def _folder_of(root: str, word: str) -> str:
     """The folder of a split's images, relative to `root`, with "/" at its end; empty if there is no such folder."""
     split = usual_split(re.sub(r"[_-]?\d{4}$", "", word))

@@ -22,9 +22,11 @@ from shardfeed.annotations import (
     OBJECT_LABEL,
     OBJECT_MASK,
 )
+from shardfeed.converters.sources.annotations.coco_files import keeps_split
 from shardfeed.converters.sources.annotations.masks_writer import mask_numbers
 from shardfeed.converters.sources.export_files import ExportFiles
 from shardfeed.converters.sources.export_format import (
+    OTHER_SPLITS,
     WORDS,
     DroppedFeatures,
     ExportFormat,
@@ -36,18 +38,22 @@ from shardfeed.converters.sources.export_format import (
     object_keys,
     tool_words,
 )
-from shardfeed.errors import IntegrityError, check_extra, name_text, needing_extra
+from shardfeed.errors import IntegrityError, UsageError, check_extra, escape, name_text, needing_extra
 from shardfeed.kinds import KEYPOINTS
 from shardfeed.schema import SOURCE_ID
+from shardfeed.split_words import usual_split
 from shardfeed.text import typed_number
 
 _FOLDER = b"images/"
+_FOLDERS = {"instances": "annotations", "captions": "captions"}  # of files that are called like a split alone
 
 
 class CocoFormat(ExportFormat):
     """Objects with boxes, masks, keypoints, areas and crowds; captions; the images' own numbers."""
 
     NAME: ClassVar[str] = "coco"
+    ANY_CLASS: ClassVar[bool] = True
+    WHOLE_PATHS: ClassVar[bool] = True
     NEEDS: ClassVar[str] = "objects with classes, or captions"
 
     def __init__(self, items: ExportRecords, tree: ExportFiles, losses: DroppedFeatures) -> None:
@@ -98,10 +104,17 @@ class CocoFormat(ExportFormat):
 
     def _open(self, split: str, kind: str, categories: list[dict[str, Any]] | None) -> None:
         word = self._words[split]
-        kind_word = f"{kind}_" if self._usual or kind == "captions" else ""
-        self._files[split, kind] = _SplitDocument(
-            self._tree, f"annotations/{kind_word}{word}.json".encode(), categories
-        )
+        file = f"annotations/{kind}_{word}.json" if self._usual else f"{_FOLDERS[kind]}/{word}.json"
+        self._files[split, kind] = _SplitDocument(self._tree, file.encode(), categories)
+
+    @classmethod
+    def lost_split(cls, items: ExportRecords) -> str:
+        """The first split that the reader would not take from the name of its file."""
+        alone = len(items.splits) == 1
+        for split, word in tool_words(items.splits).items():
+            if not keeps_split(f"{word}.json", usual_split(split) or split, alone=alone):
+                return split
+        return ""
 
     def add(self, item: ExportRecord) -> bytes:
         """Write an image, its objects and its captions."""
@@ -149,7 +162,10 @@ class CocoFormat(ExportFormat):
 
     def finish(self) -> list[ReconvertCommand]:
         """Close the JSON files; return how each is converted again."""
-        for file in self._files.values():
+        for (split, kind), file in self._files.items():
+            if kind == "captions" and not (self._usual or file.annotations):
+                problem = f"no image of the split {escape(split)} has a caption, by which its file is known"
+                raise UsageError(self.items.directory, problem, OTHER_SPLITS)
             file.close()
         again = []
         options = {"reader": "coco", "images": "images"}
@@ -157,7 +173,8 @@ class CocoFormat(ExportFormat):
             tasks = ["boxes", *(["masks"] if self._masks else []), *(["keypoints"] if self._points else [])]
             again.append(ReconvertCommand("", {**options, "tasks": tasks}))
         if self._captions:
-            again.append(ReconvertCommand("", {**options, "tasks": ["captions"]}))
+            folder = "" if self._usual else _FOLDERS["captions"]
+            again.append(ReconvertCommand(folder, {**options, "tasks": ["captions"]}))
         return again
 
 
@@ -188,6 +205,11 @@ class _SplitDocument:
             self._lines.write(line)  # if nothing is written, bytes are counted
         else:
             self._waiting.write(line)
+
+    @property
+    def annotations(self) -> int:
+        """Number of annotations so far."""
+        return self._count
 
     def close(self) -> None:
         """Write what waits."""

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from shardfeed.annotations import CAPTION, OBJECT_LABEL, OBJECTS
 from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
+    RENAME,
+    TRIMMED,
     DroppedFeatures,
     ExportFormat,
     ExportRecord,
@@ -21,7 +23,8 @@ from shardfeed.converters.sources.export_format import (
     number_text,
     object_keys,
 )
-from shardfeed.errors import UsageError
+from shardfeed.converters.sources.files.listing import split_named
+from shardfeed.errors import UsageError, escape
 from shardfeed.schema import IMAGE_KEYS, LABEL, TEXT, Feature, Schema
 
 _IMAGES = b"images/"
@@ -37,6 +40,8 @@ class CsvFormat(ExportFormat):
     """A class or a set of classes, texts and numbers of images; boxes of objects; captions. Splits of any name."""
 
     NAME: ClassVar[str] = "csv"
+    ANY_NAME: ClassVar[bool] = False
+    WHOLE_PATHS: ClassVar[bool] = True
     _formulas = 0  # rows with a text that a spreadsheet evaluates
     NEEDS: ClassVar[str] = "labels, texts or numbers per image, captions, or objects with classes (boxes)"
 
@@ -88,9 +93,23 @@ class CsvFormat(ExportFormat):
         captions = {CAPTION} if CAPTION in schema.features and schema.features[CAPTION].ragged else set[str]()
         return frozenset({*label, *_more_labels(items), *_values(schema), *captions}) | object_keys(schema, *_FLAGS)
 
+    def class_names(self, key: str) -> tuple[str, ...]:
+        """Like `ExportFormat.class_names`. Raise UsageError if all are written like lists, which cells can hold."""
+        names = super().class_names(key)
+        if all(name.startswith("[") and name.endswith("]") for name in names):
+            raise UsageError(self.items.directory, f"the class {escape(names[0])!r} would be read as a list", RENAME)
+        return names
+
+    @classmethod
+    def lost_split(cls, items: ExportRecords) -> str:
+        """The first split that a cell names otherwise, such as `Train`."""
+        return next((split for split in items.splits if split_named(split) != split), "")
+
     def add(self, item: ExportRecord) -> bytes:
         """The image, and its rows."""
         name = image_name(item)
+        if self._boxes or self._captions:
+            self.check_line(name, TRIMMED, item)
         self._tree.write(_IMAGES + name, item.image, item.where)
         text, split = item.text(name, "its name"), item.split.name
         if "labels" in self._tables:
@@ -99,9 +118,16 @@ class CsvFormat(ExportFormat):
         if self._boxes:
             self._boxes_of(text, split, item)
         if self._captions:
-            for caption in item.values[CAPTION]:
-                self._row("captions", [text, split, item.text(caption, "a caption")])
+            self._captions_of(text, split, item)
         return name
+
+    def _captions_of(self, text: str, split: str, item: ExportRecord) -> None:
+        if not len(item.values[CAPTION]):
+            problem = "has no caption, and captions.csv has a row for each caption"
+            remedy = self.other_formats("WHOLE_PATHS", "which keeps such images")
+            raise UsageError(item.where, problem, remedy or "remove such images first")
+        for caption in item.values[CAPTION]:
+            self._row("captions", [text, split, item.text(caption, "a caption")])
 
     def _label(self, item: ExportRecord) -> list[str]:
         """The cells of the class, and of further labels."""
@@ -155,8 +181,8 @@ class CsvFormat(ExportFormat):
         if "labels" in self._tables:
             again.append(self._of_labels())
         if self._boxes:
-            self.write_lines("objects.txt", self._object_names)
-            options = {"reader": "boxes-csv", "images": "images", "class_names": "objects.txt"}
+            names = self.write_classes("objects", self._object_names)
+            options = {"reader": "boxes-csv", "images": "images", "class_names": names}
             again.append(ReconvertCommand("boxes.csv", options))
         if self._captions:
             again.append(ReconvertCommand("captions.csv", {"reader": "captions", "images": "images"}))
@@ -165,8 +191,7 @@ class CsvFormat(ExportFormat):
     def _of_labels(self) -> ReconvertCommand:
         options: dict[str, Any] = {"labels": "labels.csv", "path_column": "path", "split_column": "split"}
         if self._labelled:
-            self.write_lines("classes.txt", self._names)
-            options["class_names"] = "classes.txt"
+            options["class_names"] = self.write_classes("classes", self._names)
         if self._labelled or self._more:
             options["label_columns"] = [*(["label"] if self._labelled else []), *self._more.values()]
         if self._separator:

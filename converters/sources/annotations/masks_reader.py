@@ -10,7 +10,7 @@ train/images/1.jpg, train/masks/1.png             1.jpg, 1_mask.png
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -432,6 +432,27 @@ def _listed_pairs(found: _MaskFolder) -> tuple[list[Pair], list[str | None]]:
     An image without a mask is accepted if no list names it: most images of VOC have only boxes.
     """
     files, images, ledger, lists = found.files, found.images, found.pairs.ledger, found.layout.lists
+    split_of = _listed_splits(found)
+
+    def name(key: bytes) -> bytes:
+        return _listed_name(found.layout, split_of, key)
+
+    rejected = {key: one for key, one in ledger.rejected.items() if name(key) in split_of}
+    pairs = [pair for pair in found.pairs.found if name(images.key(pair.image)) in split_of]
+    if unlisted := len(ledger.rejected) - len(rejected) + len(found.pairs.found) - len(pairs):
+        note = f"{number(unlisted, 'image or mask', 'images or masks')} left out, in no list"
+        ledger.notes.append(note)
+    ledger.rejected = rejected
+    known = {name(key) for listing in (files, images) for key in listing if names_image(key)}
+    for missing in sorted(split_of.keys() - known):
+        why = f"listed in {escape(lists[0].rpartition(b'/')[0])}, but its image and mask are missing"
+        ledger.reject(missing, RejectCode.MISSING, why)
+    return pairs, [split_of[name(images.key(pair.image))] for pair in pairs]
+
+
+def _listed_splits(found: _MaskFolder) -> dict[bytes, str | None]:
+    """Read the split of each name in the lists. Raises LabelFileError for a name in two splits."""
+    files, lists = found.files, found.layout.lists
     split_of: dict[bytes, str | None] = {}
     for key in lists:
         alone = len(lists) == 1 and not usual_split(stem(key))  # CVAT's default.txt names all, and no split
@@ -442,17 +463,14 @@ def _listed_pairs(found: _MaskFolder) -> tuple[list[Pair], list[str | None]]:
                 place = f"{os.fsdecode(files.root)}/{os.fsdecode(key)}:{line}"
                 problem = f"{escape(name)} is also in the split {split_of[name]}"
                 raise LabelFileError(place, problem, "keep it in one list")
-    rejected = {key: one for key, one in ledger.rejected.items() if stem(key) in split_of}
-    pairs = [pair for pair in found.pairs.found if stem(images.key(pair.image)) in split_of]
-    if unlisted := len(ledger.rejected) - len(rejected) + len(found.pairs.found) - len(pairs):
-        note = f"{number(unlisted, 'image or mask', 'images or masks')} left out, in no list"
-        ledger.notes.append(note)
-    ledger.rejected = rejected
-    known = {stem(key) for listing in (files, images) for key in listing if names_image(key)}
-    for name in sorted(split_of.keys() - known):
-        why = f"listed in {escape(lists[0].rpartition(b'/')[0])}, but its image and mask are missing"
-        ledger.reject(name, RejectCode.MISSING, why)
-    return pairs, [split_of[stem(images.key(pair.image))] for pair in pairs]
+    return split_of
+
+
+def _listed_name(layout: _MaskLayout, split_of: Mapping[bytes, str | None], key: bytes) -> bytes:
+    """Return what lists call an image or a mask: its path in JPEGImages without extension, or its last part."""
+    folder = layout.image.search(key) or layout.mask.search(key)
+    path = os.path.splitext(key[folder.end() :] if folder else key)[0]
+    return path if path in split_of else stem(key)
 
 
 # --- layouts that are known

@@ -25,10 +25,14 @@ from shardfeed.errors import IntegrityError
 
 _IMAGES = b"images/"
 _USUAL_VOID = {8: 255, 16: 65535}
+from shardfeed.split_words import usual_split
 
 
 class MasksFormat(ExportFormat):
-    """A class for each pixel. Folders of splits, unless all is in train; names that begin with images/ keep that."""
+    """A class for each pixel. Folders of splits, unless all is in train and the first is in no folder called like one.
+
+    Names that begin with images/ keep that.
+    """
 
     NAME: ClassVar[str] = "masks"
     SIDE_FILES: ClassVar[int] = 1
@@ -41,9 +45,9 @@ class MasksFormat(ExportFormat):
         self._raster = items.schema.raster
         first = items.first(items.splits[0]).key or b""
         self._inside = first.startswith(_IMAGES)
-        alone = items.splits == ("train",)
+        self._flat = items.splits == ("train",) and not any(map(usual_split, first.split(b"/")[:-1]))
         words = self.folder_words(int(self._inside))
-        self._words = {split: b"" if alone else word + b"/" for split, word in words.items()}
+        self._words = {split: b"" if self._flat else word + b"/" for split, word in words.items()}
         if self._raster.void not in (None, _USUAL_VOID[self._raster.bits]):
             self.notes.append(f"void is {self._raster.void} in these masks, and becomes 255 or 65535 when converted")
         if self._raster.class_ids:
@@ -60,7 +64,7 @@ class MasksFormat(ExportFormat):
         name = image_name(item)
         name = name.removeprefix(_IMAGES) if self._inside else name
         word = self._words[item.split.name]
-        name = word + name.removeprefix(word)
+        name = _without_splits(name) if self._flat else word + name.removeprefix(word)
         self._tree.write(_IMAGES + name, item.image, item.where)
         mask, parts = name, name.split(b"/")
         at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in IMAGE_FOLDERS), None)
@@ -73,10 +77,16 @@ class MasksFormat(ExportFormat):
         """Write the table of the classes and their list."""
         self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
         self.note_formulas(sum(map(is_formula, self._raster.class_names)))
-        self.write_lines("classes.txt", self._raster.class_names)
-        options: dict[str, Any] = {"reader": "masks", "class_names": "classes.txt"}
+        names = self.write_classes("classes", self._raster.class_names)
+        options: dict[str, Any] = {"reader": "masks", "class_names": names}
         options |= {} if self._inside else {"images": "images"}
         return [ReconvertCommand("", {**options, **raster_options(self._raster)})]
+
+
+def _without_splits(name: bytes) -> bytes:
+    """Change the folders of a path that are called like a split: readers would take them for it."""
+    *folders, last = name.split(b"/")
+    return b"/".join([*(b"_" + folder if usual_split(folder) else folder for folder in folders), last])
 
 
 def raster_options(raster: Raster) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from typing import ClassVar
 import numpy as np
 from PIL import Image
 
-from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER
+from shardfeed.annotations import OBJECT_LABEL, OBJECTS, RASTER, Raster
 from shardfeed.converters.images.pixels import encode_png
 from shardfeed.converters.sources.annotations.masks_writer import class_table, mask_numbers, raster_options
 from shardfeed.converters.sources.export_files import ExportFiles, StreamedFile
 from shardfeed.converters.sources.export_format import (
+    NO_LINE,
     DroppedFeatures,
     ExportFormat,
     ExportRecord,
@@ -22,11 +23,13 @@ from shardfeed.converters.sources.export_format import (
     object_keys,
     stem,
 )
+from shardfeed.converters.sources.files.listing import MASK_FOLDERS
+from shardfeed.errors import escape
 from shardfeed.text import some
 
 _IMAGES = b"JPEGImages/"
 _FLAGS = ("truncated", "difficult", "occluded")
-_EXACT = 1e-9  # pixels: nearer to a whole number is that number
+_EXACT = 2.0**-23  # of a side, for a whole number: as exact as a fraction of float32 is
 
 
 class VocFormat(ExportFormat):
@@ -36,6 +39,7 @@ class VocFormat(ExportFormat):
     """
 
     NAME: ClassVar[str] = "voc"
+    ANY_NAME: ClassVar[bool] = False
     SIDE_FILES: ClassVar[int] = 2
     NEEDS: ClassVar[str] = "objects with classes (boxes), or a class per pixel (rasters)"
 
@@ -48,7 +52,7 @@ class VocFormat(ExportFormat):
             self.parts.append(RestoredPart(prefix=_IMAGES if self._boxes else b""))
         self._names = self.class_names(OBJECT_LABEL) if self._boxes else ()
         self._flags = [flag for flag in _FLAGS if self._boxes and f"{OBJECTS}{flag}" in items.schema.features]
-        self._rounded, self._off, self._objects = 0, 0.0, 0
+        self._rounded, self._off, self._objects, self._others = 0, 0.0, 0, 0
         self._lists: dict[str, list[StreamedFile]] = {}
         for split, word in self.usual_words().items():
             kinds = [*(["Main"] if self._boxes else []), *(["Segmentation"] if self._raster else [])]
@@ -65,6 +69,8 @@ class VocFormat(ExportFormat):
         """The image, its XML file and its mask."""
         name = image_name(item)
         name = name.removeprefix(_IMAGES) if self._raster is not None else name
+        self._check_name(name, item)
+        self._others += not name.endswith(b".jpg")
         self._tree.write(_IMAGES + name, item.image, item.where)
         if self._boxes:
             self._tree.write(b"Annotations/" + stem(name) + b".xml", self._xml(item, name), item.where)
@@ -75,6 +81,13 @@ class VocFormat(ExportFormat):
         for lines in self._lists[item.split.name]:
             lines.write(stem(name) + b"\n")
         return name if self._boxes else _IMAGES + name
+
+    def _check_name(self, name: bytes, item: ExportRecord) -> None:
+        """Raise UsageError for a name that a list of ImageSets cannot store, or whose folder means masks."""
+        self.check_line(stem(name), NO_LINE, item)
+        folder = next((part for part in name.split(b"/")[:-1] if part.lower() in MASK_FOLDERS), None)
+        if self._raster is not None and folder is not None:
+            raise self.name_error(item, f"the folder {escape(folder)} in its name {escape(name)!r} is one of masks")
 
     def _xml(self, item: ExportRecord, name: bytes) -> bytes:
         width, height = item.size
@@ -104,7 +117,7 @@ class VocFormat(ExportFormat):
                 whole[axis + 2] = whole[axis] + 1
         off = float(np.abs(whole - box).max())
         self._objects += 1
-        self._rounded += off > _EXACT
+        self._rounded += off > _EXACT * max(size)
         self._off = max(self._off, off)
         return whole.tolist()
 
@@ -116,22 +129,29 @@ class VocFormat(ExportFormat):
         if self._rounded:
             of = f"{self._rounded:,} of {self._objects:,}"
             self.notes.append(f"boxes are in whole pixels: {of} were rounded, by {self._off:.3g} pixels at most")
-        again = []
-        if self._boxes:
-            self.write_lines("classes.txt", self._names)
-            again.append(ReconvertCommand("", {"reader": "voc", "class_names": "classes.txt", "voc_origin": 1}))
-            unfit = [name for name in self._names if ":" in name or name.startswith("#")]
-            if self._raster is None and unfit:
-                self.notes.append(f"no labelmap.txt, which Datumaro needs: its format cannot store {some(unfit)}")
-            elif self._raster is None:  # else it would have to list the colours of the masks
-                lines = ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in self._names)]
-                self.write_lines("labelmap.txt", lines)  # by which CVAT and Datumaro know the classes
-        if self._raster is not None:
-            self._tree.write(b"_classes.csv", class_table(self._raster), "_classes.csv")
-            self.write_lines("segmentation.txt", self._raster.class_names)
-            options = {"reader": "masks", "class_names": "segmentation.txt", "tasks": ["rasters"]}
-            again.append(ReconvertCommand("", {**options, **raster_options(self._raster)}))
-        return again
+        if self._others:
+            what = "files whose names do not end in .jpg"
+            self.notes.append(f"{what}: {self._others:,}; torchvision looks for NAME.jpg, shardfeed takes any image")
+        again = [self._of_boxes()] if self._boxes else []
+        return again if self._raster is None else [*again, self._of_masks(self._raster)]
+
+    def _of_boxes(self) -> ReconvertCommand:
+        """The list of the classes of boxes, and labelmap.txt, by which CVAT and Datumaro know them."""
+        names = self.write_classes("classes", self._names)
+        unfit = [name for name in self._names if ":" in name or name.startswith("#")]
+        if self._raster is None and unfit:
+            self.notes.append(f"no labelmap.txt, which Datumaro needs: its format cannot store {some(unfit)}")
+        elif self._raster is None:  # else it would have to list the colours of the masks
+            lines = ["# label:color_rgb:parts:actions", *(f"{name}:::" for name in self._names)]
+            self.write_lines("labelmap.txt", lines)
+        return ReconvertCommand("", {"reader": "voc", "class_names": names, "voc_origin": 1})
+
+    def _of_masks(self, raster: Raster) -> ReconvertCommand:
+        """The table of the values of masks, and the list of their classes."""
+        self._tree.write(b"_classes.csv", class_table(raster), "_classes.csv")
+        names = self.write_classes("segmentation", raster.class_names)
+        options = {"reader": "masks", "class_names": names, "tasks": ["rasters"]}
+        return ReconvertCommand("", {**options, **raster_options(raster)})
 
 
 def _escaped(text: str) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.converters.sources.guard import budget
-from shardfeed.errors import LabelFileError, StorageError, argument, escape, needing_extra
+from shardfeed.errors import LabelFileError, ShardfeedError, StorageError, argument, escape, needing_extra
 from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
 from shardfeed.schema import is_plain, name_problem
 
@@ -44,6 +44,7 @@ _INSIDE = ("names", "classes", "categories", "labels", "class_names", "label_map
 _FORMS = """write one name per line, or JSON like ["cat", "dog"] or {"0": "cat", "1": "dog"}"""
 _MOST_BYTES = 64 << 20  # of a file of names
 _LABELS = "labels.txt"
+_BOM = "\ufeff"  # which `_text` removes
 _COMMENT = re.compile(r"(?:#|//)\s")
 _SEVERAL = re.compile(r"[,;=|<>\[\]{}]")  # signs in a line of several names, or of a program
 _TOKEN = re.compile(
@@ -140,7 +141,21 @@ def read_label_map(path: str | os.PathLike[str]) -> dict[int, str]:
 
 def read_classes(place: str) -> tuple[dict[int, str], bool]:
     """As `read_named_classes`; and whether the file has the numbers."""
-    text = _text(place).rstrip()
+    return _classes_in(place, _text(place))
+
+
+def lists_classes(text: str, names: Sequence[str]) -> bool:
+    """Whether a file `classes.txt` of this text is read as exactly these classes, in this order."""
+    try:
+        listed, _ = _classes_in("classes.txt", text.removeprefix(_BOM))
+    except ShardfeedError:
+        return False
+    return [listed[label] for label in sorted(listed)] == [*names]
+
+
+def _classes_in(place: str, text: str) -> tuple[dict[int, str], bool]:
+    """As `read_classes`, for the text of the file."""
+    text = text.rstrip()
     end = os.path.splitext(place)[1].lower()
     begin = text.lstrip()
     if end == ".pbtxt" or re.match(r"item\s*[:{<]", begin):
@@ -153,8 +168,13 @@ def read_classes(place: str) -> tuple[dict[int, str], bool]:
     pairs = _of_table(place, lines, end in (".csv", ".tsv")) or _of_numbered_lines(place, lines)
     if pairs is not None:
         return _distinct(pairs, lambda n: f"{place}:{n}:1"), True
+    return _of_plain_lines(place, text, end in (".csv", ".tsv")), False
+
+
+def _of_plain_lines(place: str, text: str, is_csv: bool) -> dict[int, str]:
+    """A name on each line, the first of which is a header if it is a word of headers and `is_csv`."""
     found = [(n, n - 1, line.decode().strip()) for n, line in enumerate(budget().lines(text.encode(), place), 1)]
-    if end in (".csv", ".tsv"):
+    if is_csv:
         head = bool(found) and found[0][2].strip('"').casefold() in _NAME_HEADS
         found = [
             (n, number - head, next(csv.reader([name], delimiter="\t"), [""])[0]) for n, number, name in found[head:]
@@ -165,7 +185,7 @@ def read_classes(place: str) -> tuple[dict[int, str], bool]:
         raise LabelFileError(f"{place}:{comment}:1", "looks like a comment, expected a class name", _FORMS)
     if len(found) == 1 and _SEVERAL.search(found[0][2]):
         raise LabelFileError(f"{place}:1:1", "the only line looks like a list, expected a class name", _FORMS)
-    return _distinct(found, lambda n: f"{place}:{n}:1"), False
+    return _distinct(found, lambda n: f"{place}:{n}:1")
 
 
 def _distinct(

@@ -206,7 +206,7 @@ def test_classes_that_no_folder_can_be_called(tmp_path: Path) -> None:
 def test_splits_that_a_layout_has_no_word_for(to: Any, tmp_path: Path) -> None:
     source = Named([b"a.jpg"], split="fold_3") if to == "folder" else Boxed([[1, 1, 2, 2]])
     convert(source, tmp_path / "dataset", workers=1, split=None if to == "folder" else {"fold_3": 1.0})
-    with pytest.raises(UsageError, match=f"got the split fold_3, but {to} only has train, validation and test"):
+    with pytest.raises(UsageError, match=f"got the split fold_3, whose name {to} cannot keep; "):
         export(tmp_path / "dataset", tmp_path / "out", to)
 
 

@@ -527,3 +527,36 @@ def a_mat_file_beside_images(box: Box) -> None:
     box.images(*(f"set/jpg/{i}.jpg" for i in range(4)))
     savemat(box.write("set/imagelabels.mat", b""), {"labels": np.array([[1, 2, 1, 2]])})
     box.write("t.csv", "path,label\n" + "".join(f"jpg/{i}.jpg,{'ab'[i % 2]}\n" for i in range(4)))
+
+
+@advises(
+    "converters/sources/export_format.py: rename it: `shardfeed relabel DATASET OUT --map FILE`",
+    "export out files --to folder",
+    Way("shardfeed relabel", 4, fill={"DATASET": "out", "OUT": "new", "FILE": "map.json"}),
+)
+def a_class_that_begins_with_a_blank(box: Box) -> None:
+    box.images(*(f"set/{label}/{i}.jpg" for label in (" lead", "other") for i in range(2)))
+    box.write("map.json", '{" lead": "lead"}')
+    assert box.type("convert set out") == 0
+
+
+@advises(
+    "converters/sources/export_format.py: `shardfeed split DATASET OUT --split train=0.5,validation=0.5` makes other",
+    "export out files --to masks",
+    Way("shardfeed split", 4, fill={"DATASET": "out", "OUT": "new"}),
+)
+def masks_in_splits_of_other_names(box: Box) -> None:
+    for i in range(4):
+        box.image(f"set/images/{i}.jpg")
+        box.mask(f"set/masks/{i}.png", (0, 1))
+    assert box.type("convert set out --split fold_1=0.5,fold_2=0.5") == 0
+
+
+@advises(
+    "converters/existing/export_dataset.py: it has only images: `shardfeed reshard DATASET OUT --to webdataset`",
+    "export out files --to csv",
+    Way("shardfeed reshard", 4, fill={"DATASET": "out", "OUT": "new"}),
+)
+def a_dataset_of_images_alone(box: Box) -> None:
+    box.images(*(f"set/{i}.jpg" for i in range(4)))
+    assert box.type("convert set out --unlabelled") == 0
