@@ -26,6 +26,7 @@ from shardfeed.converters.sources.readers import (
 )
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
+from shardfeed.converters.sources.splits.split_list import SplitLists, typed_split_lists, with_split_lists
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -51,6 +52,10 @@ def open_source(
     ] = (),
     exclude: Annotated[Globs, Typed("skip matching files or folders; repeatable", "PATTERN", many=True)] = (),
     follow_links: Annotated[bool, Typed("also follow links that point outside SOURCE")] = False,
+    split_list: Annotated[
+        SplitLists | None,
+        Typed("names of the images of a split; FILE alone: names and splits", "NAME=FILE", whole=typed_split_lists, many=True),
+    ] = None,
     options: Options | None = None,
 ) -> Source:
     """Open a path as a source, choosing the reader by its content.
@@ -78,13 +83,23 @@ def open_source(
             begins at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
         exclude: one or more patterns of the files to leave out.
         follow_links: also include files and folders outside of the folder if links in it lead there.
+        split_list: the file, or files, with the names of the images of each split, relative to the current directory or
+            to `path`: `{"train": "train.txt", "test": "test.txt"}`; or one table of names and splits. "rest" in place
+            of a file means the images in no list, "none" in place of a split leaves images out. Images in no list are
+            left out if there are lists of "train" and of another split; otherwise say what they are.
         options: `LabelOptions`, `AnnotationOptions` or `ColumnOptions`.
 
     Raises:
         UsageError: options contradict each other, the path is missing, files have no classes, or files fit two readers.
-        LabelFileError: a label file is ambiguous.
+        LabelFileError: a label file or a list of a split is ambiguous.
         StorageError: the folder cannot be read.
     """
+    if split_list:
+        plain = open_source(
+            path, reader=reader, include=include, exclude=exclude, follow_links=follow_links, options=options
+        )
+        with guarded(os.fsdecode(path)):
+            return with_split_lists(plain, split_list, os.fsdecode(path), encoding=getattr(options, "encoding", None))
     values: Mapping[str, Any] = given(options)
     wanted: Mapping[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
     if is_address(path) or any(is_address(values.get(name)) for name in _PLACES):

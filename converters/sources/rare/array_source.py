@@ -61,6 +61,11 @@ class ArrayBlocks:
     blocks: Sequence[Block]
     kept: np.ndarray | None = None
 
+    @property
+    def numbered(self) -> bool:
+        """Whether samples have numbers for names, so that lists cannot name them; those of a database have keys."""
+        return all(getattr(block, "numbered", True) for block in self.blocks)
+
     @cached_property
     def _ends(self) -> list[int]:
         return list(accumulate(map(len, self.blocks)))

@@ -397,6 +397,7 @@ class ClassMarks:
 class NumberedKeys:
     """Names of samples by their file and number: `train-0/00000017.jpg`."""
 
+    numbered = True  # so lists of names cannot name them
     prefixes: tuple[str, ...]
     digits: int
     endings: Sequence[bytes]

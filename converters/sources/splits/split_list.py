@@ -1,0 +1,329 @@
+"""Splits by lists that the user gives: `--split-list train=train.txt`, or one table of names and splits.
+
+It works for every source whose samples have names: its reader finds the samples, and here each gets its split.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from shardfeed.converters.rejects import RejectCode
+from shardfeed.converters.sources.files.listing import Listing, names_image, split_named, usual_split
+from shardfeed.converters.sources.rows.columns import Splits
+from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.source import Skipped, Source
+from shardfeed.converters.sources.splits.image_names import ImageNames
+from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, parts_of, split_of_key
+from shardfeed.converters.sources.splits.matching import Matching, is_heading, match
+from shardfeed.converters.sources.splits.row_splits import no_column, splits_by_column
+from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes, name_text
+from shardfeed.text import counted, number, some
+
+Path = str | os.PathLike[str]
+SplitLists = Mapping[str, Path | Sequence[Path]] | Path  # a list, or some, of each split; or a table of names and splits
+REST = "rest"  # in place of a file: the images in no list
+NONE = "none"  # in place of a split: images that are left out
+_SHOWN = 3
+
+
+def typed_split_lists(texts: Sequence[str]) -> dict[str, Sequence[str]] | str:
+    """The lists of `NAME=FILE`, repeated, or the table of one `FILE`. Raises UsageError for both at once."""
+    lists: dict[str, list[str]] = {}
+    tables = []
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or "/" in name or "." in name:
+            tables.append(text)
+        elif not name.strip() or not file:
+            raise UsageError("split_list", f"got {escape(text)!r}, expected NAME=FILE", "write train=train.txt")
+        else:
+            lists.setdefault(name.strip(), []).append(file)
+    if len(tables) > 1 or (tables and lists):
+        problem = f"got {escape(tables[0])} without a name, a table of names and splits, with other lists"
+        raise UsageError("split_list", problem, "write NAME=FILE for each list, or give the table alone")
+    return tables[0] if tables else dict(lists)
+
+
+class _List(NamedTuple):
+    """A file, and the split of all its names; "" for a table that says it."""
+
+    split: str
+    path: str
+
+
+class _Entry(NamedTuple):
+    """A row of a list: where it is, its name, its split, and the images that it may mean."""
+
+    row: ListRow
+    name: str
+    split: str
+    images: Sequence[int]
+
+
+def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding: str | None = None) -> ColumnarSource:
+    """The source with the images in the lists, each in the split of its list.
+
+    `folders`: where paths of lists that are not found from the current directory may begin, in this order. Names that
+    are no image's are in `findings.rejected`. Images in no list are left out and counted, or have the split of the list
+    `rest`. Raises UsageError if samples have no names, or if it is not clear what images in no list are; LabelFileError
+    for a list of other names, an image in two splits, and a name that may be two images.
+    """
+    made = _named_source(source)
+    rest, files = _checked(lists, [*folders, *_folders_of(made)])
+    rejected = made.findings.rejected
+    names = ImageNames([*(made.keys[i] for i in _taken(made)), *(one.key for one in rejected)])
+    assigned = _Assigned(made, names, len(rejected))
+    for one in files:
+        for entry in _entries(one, names, encoding):
+            assigned.add(entry)
+    return assigned.source(rest, files)
+
+
+def _named_source(source: Source) -> ColumnarSource:
+    """The source, if its samples have names. Raises UsageError if they have numbers, or are the user's own."""
+    if not isinstance(source, ColumnarSource):
+        problem = f"got a source of the class {escape(type(source).__name__)}, which states the splits of its samples"
+        raise UsageError("split_list", problem, "set `split` of each Sample that it returns")
+    if getattr(source.keys, "numbered", False):
+        first = escape(source.keys[0])
+        problem = f"is for images with names, and these have only numbers: the first is {first}"
+        remedy = f"leave it out, and name a column of splits in the files if there is one ({argument('columns')})"
+        raise UsageError("split_list", problem, f"{remedy}, or write each split into a file of its own: train, test")
+    return source
+
+
+def _folders_of(source: ColumnarSource) -> Iterator[str]:
+    """The folders that a source reads: that of its files, and of an archive that was unpacked."""
+    if source.findings.folder is not None:
+        yield name_text(source.findings.folder)
+    kept = source.kept
+    while isinstance(kept, tuple):
+        unpacked, kept = kept
+        if isinstance(folder := getattr(unpacked, "folder", None), str):
+            yield folder
+
+
+def _taken(source: ColumnarSource) -> range | list[int]:
+    return range(len(source.keys)) if source.taken is None else source.taken.tolist()
+
+
+def _checked(lists: SplitLists, folders: Sequence[str]) -> tuple[str, list[_List]]:
+    """The split of images in no list, "" if none is given, and the lists. Raises UsageError, LabelFileError."""
+    if isinstance(lists, str | os.PathLike):
+        return "", [_List("", _path_of(lists, folders))]
+    rest, files = "", list[_List]()
+    for name, given in lists.items():
+        split = name if name == NONE else split_named(name)
+        for file in [given] if isinstance(given, str | os.PathLike) else given:
+            if file != REST:
+                files.append(_List(split, _path_of(file, folders)))
+            elif rest:
+                raise UsageError("split_list", f"got {REST!r} for {rest} and for {split}", "give it for one split")
+            else:
+                rest = split
+    if not files:
+        raise UsageError("split_list", "got no file of names", "give a list of at least one split, NAME=FILE")
+    return rest, files
+
+
+def _path_of(file: Path, folders: Sequence[str]) -> str:
+    """The path of a list: as given, or in one of the folders. Raises LabelFileError."""
+    path = os.fspath(file)
+    tried = [path, *(os.path.join(folder, path) for folder in folders)]
+    found = next((one for one in tried if os.path.isfile(one)), None)
+    if found is None:
+        places = f", neither in the current directory nor in {some(dict.fromkeys(folders))}" if folders else ""
+        raise LabelFileError(path, f"no such list of names{places}", "check the path")
+    return found
+
+
+def _entries(one: _List, names: ImageNames, encoding: str | None) -> Iterator[_Entry]:
+    """The entries of a list. Raises LabelFileError if most of its names are not those of images, or it has none."""
+    parts = [part for part in parts_of(one.path, encoding) if part.rows]
+    if not parts:
+        raise LabelFileError(one.path, "is empty, expected names of images", "check that it is complete")
+    rules = [(part, match(part, names, one.path)) for part in parts]
+    used = [(part, rule) for part, rule in rules if rule is not None and 2 * rule.share >= 1]
+    if any(not rule.by_number for _, rule in used):  # arrays of labels may be numbers, too
+        used = [(part, rule) for part, rule in used if not rule.by_number]
+    keyed = [part.key for part, _ in used if part.key and split_of_key(part.key)]
+    if not used or any(split_of_key(part.key) for part, rule in rules if (part, rule) not in used and keyed):
+        raise _of_other_names(one, rules, names)
+    if keyed:
+        used = [(part, rule) for part, rule in used if split_of_key(part.key)]
+    elif len(used) > 1 and used[0][1].by_number:
+        problem = f"has numbers under {some(part.key for part, _ in used)}: which are those of the images of a split?"
+        raise LabelFileError(one.path, problem, "write the names into a text file, one on each line")
+    for part, rule in _wanted(one, used, keyed):
+        yield from _part_entries(one, part, rule, keyed=bool(keyed))
+
+
+def _wanted(
+    one: _List, used: Sequence[tuple[ListPart, Matching]], keyed: Sequence[str]
+) -> Sequence[tuple[ListPart, Matching]]:
+    """The parts to read: of a file with a key for each split, the one of the list's split. Raises LabelFileError."""
+    splits = {split_of_key(key) for key in keyed}
+    if not one.split or len(splits) < 2:
+        return used
+    wanted = [(part, rule) for part, rule in used if split_of_key(part.key) == one.split or part.key == one.split]
+    if wanted:
+        return wanted
+    problem = f"has names of {some(sorted(filter(None, splits)))}, and none of {escape(one.split)}"
+    raise LabelFileError(one.path, problem, f"give {argument('split_list', one.path)} to read all of them")
+
+
+def _part_entries(one: _List, part: ListPart, rule: Matching, *, keyed: bool) -> Iterator[_Entry]:
+    """The entries of a part. Raises LabelFileError for a table that contradicts the split of the list, or has none."""
+    heading: Sequence[str] = part.header
+    if not heading and is_heading(part, rule):
+        heading = rule.view.cells(part.rows[0]) or part.rows[0].cells
+        part = part._replace(rows=part.rows[1:])
+    of_key = split_of_key(part.key) if keyed else None
+    of_rows = None if of_key else splits_by_column(one.path, part, rule, heading)
+    if not one.split and not of_key and of_rows is None:
+        raise no_column(one.path, part)
+    if one.split and heading and of_rows is not None and len({*of_rows}) > 1:
+        problem = f"is a table of several splits ({some(sorted({*of_rows}))}), expected names of {escape(one.split)}"
+        raise LabelFileError(one.path, problem, f"give {argument('split_list', one.path)}, without a name")
+    for number_, row in enumerate(part.rows):
+        split = one.split or of_key or (of_rows[number_] if of_rows else "")
+        yield _Entry(row, rule.view.name(row), split, rule.found(row))
+
+
+def _of_other_names(
+    one: _List, rules: Sequence[tuple[ListPart, Matching | None]], names: ImageNames
+) -> LabelFileError:
+    """The error for a list whose names are not those of images, with the first one that is none."""
+    part, rule = next(((part, rule) for part, rule in rules if rule is None or 2 * rule.share < 1), rules[0])
+    rows = part.rows[1:] if rule and is_heading(part, rule) else part.rows
+    first = next((row for row in rows if rule is None or not rule.found(row)), part.rows[0])
+    name = (rule.view.name(first) if rule else "") or first.cells[0]
+    known = sum(bool(rule.found(row)) for row in part.rows) if rule else 0
+    of_all = f"{known:,} of {number(len(part.rows), 'row')} names an image"
+    problem = f"'{escape(name)}' is the name of no image, {of_all}; images are for example {_examples(names)}"
+    return LabelFileError(first.place, problem, "check that this is a list of these images")
+
+
+def _examples(names: ImageNames) -> str:
+    count = len(names.keys)
+    return some([names.keys[i] for i in sorted({0, count // 2, count - 1})])
+
+
+class _Assigned:
+    """The split of each image by the lists so far; `rejected` of the names are of images that cannot be used."""
+
+    def __init__(self, source: ColumnarSource, names: ImageNames, rejected: int) -> None:
+        self.made, self.names = source, names
+        self.count = len(names.keys) - rejected
+        self.splits: list[str] = []
+        self.split_of = np.full(len(names.keys), -1, np.int64)
+        self.row_of: dict[int, ListRow] = {}
+        self.missing: list[tuple[str, str]] = []  # name and place
+        self.twice: list[tuple[int, ListRow, ListRow]] = []
+        self.unclear: list[_Entry] = []
+
+    def add(self, entry: _Entry) -> None:
+        """Take an entry of a list."""
+        if not entry.images:
+            self.missing.append((entry.name or entry.row.cells[0], entry.row.place))
+            return
+        if len(entry.images) > 1:
+            self.unclear.append(entry)
+            return
+        if entry.split not in self.splits:
+            self.splits.append(entry.split)
+        split, image = self.splits.index(entry.split), entry.images[0]
+        if self.split_of[image] not in (-1, split):
+            self.twice.append((image, self.row_of[image], entry.row))
+            return
+        self.split_of[image] = split
+        self.row_of[image] = entry.row
+
+    def source(self, rest: str, files: Sequence[_List]) -> ColumnarSource:
+        """The source of the images in lists. Raises LabelFileError, UsageError."""
+        self._check()
+        unlisted = np.flatnonzero(self.split_of[: self.count] < 0)
+        notes = self._take_rest(unlisted, rest)
+        out = self.splits.index(NONE) if NONE in self.splits else -1
+        kept = np.flatnonzero((self.split_of[: self.count] >= 0) & (self.split_of[: self.count] != out))
+        if not len(kept):
+            raise LabelFileError(files[0].path, "no image is in a split by the lists", "check the lists")
+        numbers = self.split_of[kept]
+        said = [self._said(files, numbers), *notes, *self._left_out(out)]
+        findings = self.made.findings
+        if self.made.splits is not None:
+            said.append("splits of the source itself are not used, as lists are given")
+        rejected = [*self._rejected_in_lists(), *self._missing(said)]
+        places = kept if self.made.taken is None else self.made.taken[kept]
+        every = np.zeros(len(self.made.keys), np.int64)
+        every[places] = numbers
+        return self.made.changed(
+            taken=places,
+            splits=Splits.coded([None if split == NONE else split for split in self.splits], every),
+            findings=replace(findings, rejected=rejected, notes=[*findings.notes, *said]),
+        )
+
+    def _check(self) -> None:
+        """Raise LabelFileError for names that may be two images, and for images in two splits."""
+        if self.unclear:
+            first = self.unclear[0]
+            images = " or ".join(f"'{escape(self.names.keys[image])}'" for image in first.images[:_SHOWN])
+            problem = f"'{escape(first.name)}' may be {images} ({number(len(self.unclear), 'such name')})"
+            raise LabelFileError(first.row.place, problem, "write the folders and the extension of these images, too")
+        if self.twice:
+            image, one, other = self.twice[0]
+            name = escape(self.names.keys[image])
+            problem = f"'{name}' is also in another split, at {one.place} ({number(len(self.twice), 'such image')})"
+            raise LabelFileError(other.place, problem, "leave it out of one of the lists, or give fewer lists")
+
+    def _take_rest(self, unlisted: np.ndarray, rest: str) -> list[str]:
+        """Give the images in no list their split, or a note. Raises UsageError if it is not clear what they are."""
+        if not len(unlisted):
+            return [f"no image is in no list: {REST!r} means none"] if rest else []
+        keys = [self.names.keys[i] for i in unlisted[: _SHOWN + 1].tolist()]
+        if rest:
+            if rest not in self.splits:
+                self.splits.append(rest)
+            self.split_of[unlisted] = self.splits.index(rest)
+            return []
+        if not self._are_complete():
+            problem = f"{counted('images in no list', keys, len(unlisted))}; the lists are of {some(self.splits)}"
+            others = argument("split_list", python="'train': 'rest'", typed=f"train={REST}")
+            out = argument("split_list", python="'none': 'rest'", typed=f"{NONE}={REST}")
+            raise UsageError("split_list", problem, f"add {others} for their split, or {out} to leave them out")
+        return [counted("images in no list, left out", keys, len(unlisted))]
+
+    def _are_complete(self) -> bool:
+        """Whether the lists are those of a whole dataset: of a split for training, and of another one."""
+        trains = [split for split in self.splits if usual_split(split) == "train" or split == "trainval"]
+        return NONE in self.splits or (bool(trains) and len(self.splits) > 1)
+
+    def _said(self, files: Sequence[_List], numbers: np.ndarray) -> str:
+        """The sentence on the splits that were made."""
+        paths = dict.fromkeys(os.path.basename(one.path) for one in files)
+        counts = [f"{split} {np.count_nonzero(numbers == i):,}" for i, split in enumerate(self.splits) if split != NONE]
+        return f"splits from {', '.join(map(escape, paths))}: {', '.join(counts)}"
+
+    def _left_out(self, out: int) -> list[str]:
+        left = np.flatnonzero(self.split_of[: self.count] == out) if out >= 0 else []
+        keys = [self.names.keys[i] for i in left[: _SHOWN + 1]]
+        return [counted(f"images left out, as lists of {NONE!r} ask", keys, len(left))] if len(left) else []
+
+    def _rejected_in_lists(self) -> list[Skipped]:
+        """The rejected inputs of the reader that the lists name; a name that is in no list is left out like others."""
+        marks = self.split_of[self.count :] >= 0
+        return [one for one, named in zip(self.made.findings.rejected, marks.tolist(), strict=True) if named]
+
+    def _missing(self, said: list[str]) -> list[Skipped]:
+        """Names without an image, as rejected inputs; only counted, in `said`, if patterns may have left them out."""
+        choice = self.made.keys.choice if isinstance(self.made.keys, Listing) else None
+        if choice and self.missing:
+            names = [name for name, _ in self.missing]
+            said.append(counted("names in lists without an image, perhaps left out by patterns", names, len(names)))
+            return []
+        reason = "{}: no image has this name".format
+        missing = {name: place for name, place in reversed(self.missing)}
+        return [Skipped(name_bytes(name), RejectCode.MISSING.value, reason(escape(missing[name]))) for name in missing]
