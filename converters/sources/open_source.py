@@ -218,7 +218,7 @@ def _only_folder(look: Look) -> str:
 def _noted(source: Source, notes: Sequence[str]) -> ColumnarSource:
     """Return a source of one of our readers with `notes` in front of its own."""
     assert isinstance(source, ColumnarSource)
-    return source.changed(findings=replace(source.findings, notes=[*notes, *source.findings.notes]))
+    return source.noted(*notes)
 
 
 def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:

@@ -123,6 +123,10 @@ class ColumnarSource:
         ColumnarSource.__init__(made, **{**now, **values})
         return made
 
+    def noted(self, *notes: str) -> Self:
+        """A copy with notes in front of its own."""
+        return self.changed(findings=replace(self.findings, notes=[*notes, *self.findings.notes]))
+
     @property
     def schema(self) -> Schema:
         """The features of the columns, of the objects and of the masks."""

@@ -4,13 +4,15 @@ The rule that explains most rows is taken. A list whose rows are mostly explaine
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.splits.image_names import Finder, ImageNames
 from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, View, parts_of, views_of
-from shardfeed.errors import LabelFileError
+from shardfeed.errors import LabelFileError, name_bytes
 
 _LOOKED_AT = 200  # rows of a part, spread over all of them
 _MOST_BESIDE = 20  # files next to a list that may say which image an id is
@@ -55,7 +57,10 @@ def match(part: ListPart, names: ImageNames, beside: str = "") -> Matching | Non
 def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching | None:
     """The view with which `finder` finds images for most rows, the first of equals; None if it finds none."""
     best, most = None, 0
+    paths = any(map(_is_path, part.rows[0].cells)) if part.rows else False
     for view in views_of(part):
+        if paths and all(view.name(row).isdecimal() for row in sample):
+            continue  # a label beside a path
         count = sum(bool(finder(view.name(row))) for row in sample)
         if count > most:
             best, most = view, count
@@ -64,6 +69,11 @@ def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching
     if best is None:
         return None
     return Matching(best, finder, most / len(sample), all(best.name(row).isdecimal() for row in sample))
+
+
+def _is_path(cell: str) -> bool:
+    """Whether a cell, or a word in it, is a path or has the extension of an image."""
+    return any("/" in word or names_image(name_bytes(word)) for word in re.split(r"[\s,;]+", cell))
 
 
 def _by_ids(path: str, names: ImageNames) -> Iterator[Finder]:

@@ -34,7 +34,19 @@ def splits_by_column(path: str, part: ListPart, rule: Matching, heading: Sequenc
             return [meaning[value.casefold()] for value in columns[column]]
         if name in SPLIT_WORDS:
             return _as_written(path, part, columns[column])
+    for column in order:
+        _check_odd_value(part, columns[column])
     return None
+
+
+def _check_odd_value(part: ListPart, values: Sequence[str]) -> None:
+    """Raise LabelFileError for the first value that is no split in a column where most values are."""
+    known = [value.casefold() in _OF_THREE or usual_split(value) is not None for value in values]
+    if 2 * sum(known) > len(known):
+        odd = known.index(False) if False in known else -1
+        if odd >= 0:
+            problem = f"got {escape(values[odd])[:80]!r}, expected a split, as in other rows: {some(sorted({*values}))}"
+            raise LabelFileError(part.rows[odd].place, problem, "correct it")
 
 
 def _columns(part: ListPart, rule: Matching) -> dict[int, list[str]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, names_image, split_named, usual_split
+from shardfeed.converters.sources.files.listing import Listing, names_image, split_named
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Skipped, Source
@@ -26,7 +26,9 @@ Path = str | os.PathLike[str]
 SplitLists = Mapping[str, Path | Sequence[Path]] | Path  # a list, or some, of each split; or a table of names and splits
 REST = "rest"  # in place of a file: the images in no list
 NONE = "none"  # in place of a split: images that are left out
+_TRAINING = ("train", "trainval")
 _SHOWN = 3
+_LONGEST = 80  # characters of a row, in a message
 
 
 def typed_split_lists(texts: Sequence[str]) -> dict[str, Sequence[str]] | str:
@@ -69,16 +71,25 @@ def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding:
     `folders`: where paths of lists that are not found from the current directory may begin, in this order. Names that
     are no image's are in `findings.rejected`. Images in no list are left out and counted, or have the split of the list
     `rest`. Raises UsageError if samples have no names, or if it is not clear what images in no list are; LabelFileError
-    for a list of other names, an image in two splits, and a name that may be two images.
+    for a list without the name of any image, an image in two splits, and a name that may be two images.
     """
     made = _named_source(source)
     rest, files = _checked(lists, [*folders, *_folders_of(made)])
     rejected = made.findings.rejected
     names = ImageNames([*(made.keys[i] for i in _taken(made)), *(one.key for one in rejected)])
     assigned = _Assigned(made, names, len(rejected))
+    unlike = list[ListRow]()
     for one in files:
-        for entry in _entries(one, names, encoding):
+        parts = [part for part in parts_of(one.path, encoding) if part.rows]
+        entries = [*_entries(one, parts, names)]
+        for entry in entries:
             assigned.add(entry)
+        if not entries:
+            unlike += [row for part in parts for row in part.rows]
+    if not assigned.row_of:
+        raise _of_other_names(files, unlike, names)
+    for row in unlike:  # such as those of a split that has not been downloaded
+        assigned.add(_Entry(row, row.cells[0], "", ()))
     return assigned.source(rest, files)
 
 
@@ -140,38 +151,40 @@ def _path_of(file: Path, folders: Sequence[str]) -> str:
     return found
 
 
-def _entries(one: _List, names: ImageNames, encoding: str | None) -> Iterator[_Entry]:
-    """The entries of a list. Raises LabelFileError if most of its names are not those of images, or it has none."""
-    parts = [part for part in parts_of(one.path, encoding) if part.rows]
-    if not parts:
-        raise LabelFileError(one.path, "is empty, expected names of images", "check that it is complete")
-    rules = [(part, match(part, names, one.path)) for part in parts]
-    used = [(part, rule) for part, rule in rules if rule is not None and 2 * rule.share >= 1]
-    if any(not rule.by_number for _, rule in used):  # arrays of labels may be numbers, too
-        used = [(part, rule) for part, rule in used if not rule.by_number]
-    keyed = [part.key for part, _ in used if part.key and split_of_key(part.key)]
-    if not used or any(split_of_key(part.key) for part, rule in rules if (part, rule) not in used and keyed):
-        raise _of_other_names(one, rules, names)
-    if keyed:
-        used = [(part, rule) for part, rule in used if split_of_key(part.key)]
-    elif len(used) > 1 and used[0][1].by_number:
-        problem = f"has numbers under {some(part.key for part, _ in used)}: which are those of the images of a split?"
-        raise LabelFileError(one.path, problem, "write the names into a text file, one on each line")
-    for part, rule in _wanted(one, used, keyed):
-        yield from _part_entries(one, part, rule, keyed=bool(keyed))
+def _entries(one: _List, parts: Sequence[ListPart], names: ImageNames) -> Iterator[_Entry]:
+    """The entries of a list; none if no row has the name of an image. Raises LabelFileError if it is not clear."""
+    used = _used(one, [(part, match(part, names, one.path)) for part in parts])
+    keyed = any(split_of_key(part.key) for part, _ in used)
+    for part, rule in _wanted(one, used) if keyed else used:
+        yield from _part_entries(one, part, rule, keyed=keyed)
 
 
-def _wanted(
-    one: _List, used: Sequence[tuple[ListPart, Matching]], keyed: Sequence[str]
+def _used(
+    one: _List, rules: Sequence[tuple[ListPart, Matching | None]]
 ) -> Sequence[tuple[ListPart, Matching]]:
-    """The parts to read: of a file with a key for each split, the one of the list's split. Raises LabelFileError."""
-    splits = {split_of_key(key) for key in keyed}
+    """The parts of a file whose rows are names of images. Raises LabelFileError if that is not clear."""
+    found = [(part, rule) for part, rule in rules if rule is not None]
+    if any(not rule.by_number for _, rule in found):  # arrays of labels may be numbers, too
+        found = [(part, rule) for part, rule in found if not rule.by_number]
+    of_splits = [(part, rule) for part, rule in found if split_of_key(part.key)]
+    if of_splits:
+        return of_splits
+    if len(found) > 1 and found[0][1].by_number:
+        problem = f"has numbers under {some(part.key for part, _ in found)}: which are those of the images of a split?"
+        raise LabelFileError(one.path, problem, "write the names into a text file, one on each line")
+    likely = [(part, rule) for part, rule in found if 2 * rule.share >= 1]
+    return likely or found[:1]
+
+
+def _wanted(one: _List, used: Sequence[tuple[ListPart, Matching]]) -> Sequence[tuple[ListPart, Matching]]:
+    """The parts to read of a file with a key for each split: the one of the list's split. Raises LabelFileError."""
+    splits = {str(split_of_key(part.key)) for part, _ in used}
     if not one.split or len(splits) < 2:
         return used
-    wanted = [(part, rule) for part, rule in used if split_of_key(part.key) == one.split or part.key == one.split]
+    wanted = [(part, rule) for part, rule in used if one.split in (split_of_key(part.key), part.key)]
     if wanted:
         return wanted
-    problem = f"has names of {some(sorted(filter(None, splits)))}, and none of {escape(one.split)}"
+    problem = f"has names of {some(sorted(splits))}, and none of {escape(one.split)}"
     raise LabelFileError(one.path, problem, f"give {argument('split_list', one.path)} to read all of them")
 
 
@@ -193,18 +206,14 @@ def _part_entries(one: _List, part: ListPart, rule: Matching, *, keyed: bool) ->
         yield _Entry(row, rule.view.name(row), split, rule.found(row))
 
 
-def _of_other_names(
-    one: _List, rules: Sequence[tuple[ListPart, Matching | None]], names: ImageNames
-) -> LabelFileError:
-    """The error for a list whose names are not those of images, with the first one that is none."""
-    part, rule = next(((part, rule) for part, rule in rules if rule is None or 2 * rule.share < 1), rules[0])
-    rows = part.rows[1:] if rule and is_heading(part, rule) else part.rows
-    first = next((row for row in rows if rule is None or not rule.found(row)), part.rows[0])
-    name = (rule.view.name(first) if rule else "") or first.cells[0]
-    known = sum(bool(rule.found(row)) for row in part.rows) if rule else 0
-    of_all = f"{known:,} of {number(len(part.rows), 'row')} names an image"
-    problem = f"'{escape(name)}' is the name of no image, {of_all}; images are for example {_examples(names)}"
-    return LabelFileError(first.place, problem, "check that this is a list of these images")
+def _of_other_names(files: Sequence[_List], rows: Sequence[ListRow], names: ImageNames) -> LabelFileError:
+    """The error for lists of which no row is the name of an image, with the first row."""
+    if not rows:
+        return LabelFileError(files[0].path, "the lists are empty", "check that they are complete")
+    name = escape(next(iter(rows[0].cells), ""))[:_LONGEST]
+    problem = f"'{name}' is the name of no image, nor is any of {number(len(rows), 'row')}"
+    problem += f"; images are for example {_examples(names)}"
+    return LabelFileError(rows[0].place, problem, "check that this is a list of these images")
 
 
 def _examples(names: ImageNames) -> str:
@@ -246,7 +255,7 @@ class _Assigned:
         """The source of the images in lists. Raises LabelFileError, UsageError."""
         self._check()
         unlisted = np.flatnonzero(self.split_of[: self.count] < 0)
-        notes = self._take_rest(unlisted, rest)
+        notes = self._take_rest(unlisted, rest, files)
         out = self.splits.index(NONE) if NONE in self.splits else -1
         kept = np.flatnonzero((self.split_of[: self.count] >= 0) & (self.split_of[: self.count] != out))
         if not len(kept):
@@ -279,7 +288,7 @@ class _Assigned:
             problem = f"'{name}' is also in another split, at {one.place} ({number(len(self.twice), 'such image')})"
             raise LabelFileError(other.place, problem, "leave it out of one of the lists, or give fewer lists")
 
-    def _take_rest(self, unlisted: np.ndarray, rest: str) -> list[str]:
+    def _take_rest(self, unlisted: np.ndarray, rest: str, files: Sequence[_List]) -> list[str]:
         """Give the images in no list their split, or a note. Raises UsageError if it is not clear what they are."""
         if not len(unlisted):
             return [f"no image is in no list: {REST!r} means none"] if rest else []
@@ -289,17 +298,17 @@ class _Assigned:
                 self.splits.append(rest)
             self.split_of[unlisted] = self.splits.index(rest)
             return []
-        if not self._are_complete():
+        if not self._are_complete(files):
             problem = f"{counted('images in no list', keys, len(unlisted))}; the lists are of {some(self.splits)}"
             others = argument("split_list", python="'train': 'rest'", typed=f"train={REST}")
             out = argument("split_list", python="'none': 'rest'", typed=f"{NONE}={REST}")
             raise UsageError("split_list", problem, f"add {others} for their split, or {out} to leave them out")
         return [counted("images in no list, left out", keys, len(unlisted))]
 
-    def _are_complete(self) -> bool:
+    def _are_complete(self, files: Sequence[_List]) -> bool:
         """Whether the lists are those of a whole dataset: of a split for training, and of another one."""
-        trains = [split for split in self.splits if usual_split(split) == "train" or split == "trainval"]
-        return NONE in self.splits or (bool(trains) and len(self.splits) > 1)
+        splits = {*self.splits, *(one.split for one in files)} - {""}
+        return NONE in splits or (not splits.isdisjoint(_TRAINING) and len(splits) > 1)
 
     def _said(self, files: Sequence[_List], numbers: np.ndarray) -> str:
         """The sentence on the splits that were made."""
