@@ -30,10 +30,10 @@ from shardfeed.converters.rejects import RejectedError
 from shardfeed.converters.report import Report
 from shardfeed.converters.sources.foreign import is_foreign, known, place_of, survey
 from shardfeed.converters.sources.open_source import open_source
-from shardfeed.converters.sources.splits.split_list import SplitLists, with_split_lists
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
+from shardfeed.converters.sources.splits.split_list import SplitLists, with_split_lists
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest

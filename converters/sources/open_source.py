@@ -26,7 +26,13 @@ from shardfeed.converters.sources.readers import (
 )
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
-from shardfeed.converters.sources.splits.split_list import SplitLists, typed_split_lists, with_split_lists
+from shardfeed.converters.sources.splits.likely_lists import likely_lists_in_errors, with_likely_lists
+from shardfeed.converters.sources.splits.split_list import (
+    SplitLists,
+    relocated,
+    typed_split_lists,
+    with_split_lists,
+)
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -54,7 +60,12 @@ def open_source(
     follow_links: Annotated[bool, Typed("also follow links that point outside SOURCE")] = False,
     split_list: Annotated[
         SplitLists | None,
-        Typed("names of the images of a split; FILE alone: names and splits", "NAME=FILE", whole=typed_split_lists, many=True),
+        Typed(
+            "names of a split's images; FILE alone: with splits",
+            "NAME=FILE",
+            whole=typed_split_lists,
+            many=True,
+        ),
     ] = None,
     options: Options | None = None,
 ) -> Source:
@@ -94,17 +105,22 @@ def open_source(
         LabelFileError: a label file or a list of a split is ambiguous.
         StorageError: the folder cannot be read.
     """
-    if split_list:
-        plain = open_source(
-            path, reader=reader, include=include, exclude=exclude, follow_links=follow_links, options=options
-        )
-        with guarded(os.fsdecode(path)):
-            return with_split_lists(plain, split_list, os.fsdecode(path), encoding=getattr(options, "encoding", None))
     values: Mapping[str, Any] = given(options)
     wanted: Mapping[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
     if is_address(path) or any(is_address(values.get(name)) for name in _PLACES):
-        return _open_remote(path, values, reader, wanted, options)
+        return _open_remote(path, values, reader, {**wanted, "split_list": split_list}, options)
     look = Look(os.fsdecode(path), include, exclude, follow_links)
+    if split_list:
+        source = _opened(look, reader, options, wanted)
+        with guarded(look.path):
+            return with_split_lists(source, split_list, look.path, encoding=values.get("encoding"))
+    with likely_lists_in_errors(look):
+        return with_likely_lists(_opened(look, reader, options, wanted), look)
+
+
+def _opened(look: Look, reader: str | Reader | None, options: Options | None, wanted: Mapping[str, Any]) -> Source:
+    """The source of a path on this machine, before lists of splits; `wanted`: as of `open_source`."""
+    values: Mapping[str, Any] = given(options)
     for name in _PLACES:
         _check_place(values.get(name))
     chosen = reader_named(reader) if isinstance(reader, str) else None
@@ -137,7 +153,7 @@ def _recognised(look: Look, values: Mapping[str, Any], options: Options | None, 
         return source
     if "labels" not in values and (inner := _only_folder(look)):
         notes = [f"the only folder in it is read: {escape(inner)}"]
-        return _noted(open_source(os.path.join(look.path, inner), options=options, **wanted), notes)
+        return _noted(_opened(Look(os.path.join(look.path, inner), **wanted), None, options, wanted), notes)
     return _plain(look, values, found)
 
 
@@ -158,7 +174,7 @@ def _of_archive(look: Look, reader: str | None, options: Options | None, wanted:
         return None
     unpacked, notes = unpack(look.path)
     notes = [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
-    source = _noted(open_source(unpacked.folder, reader=reader, options=options, **wanted), notes)
+    source = _noted(_opened(Look(unpacked.folder, **wanted), reader, options, wanted), notes)
     return source.changed(kept=(unpacked, source.kept))
 
 
@@ -198,6 +214,7 @@ def _open_remote(
     path, places = local(path), {name: local(values[name]) for name in _PLACES if name in values}
     if options is not None:
         options = replace(options, **places)
+    wanted = {**wanted, "split_list": relocated(wanted["split_list"], local)}
     with mirror.addresses_in_errors():
         return mirror.source(open_source(path, reader=reader, options=options, **wanted))
 

@@ -54,7 +54,9 @@ def _lists(look: Look) -> dict[str, str]:
 
 
 def _said(lists: dict[str, str]) -> str:
-    return ", ".join("/".join(path.split(os.sep)[-2:]) if split else ", ".join(_NUMBERED) for split, path in lists.items())
+    if "" in lists:
+        return ", ".join(_NUMBERED)
+    return ", ".join("/".join(path.split(os.sep)[-2:]) for path in lists.values())
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:

@@ -4,12 +4,11 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from shardfeed.converters.sources.files.image_lookup import path_of
-from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.listing import names_image, split_words_in, usual_split
 from shardfeed.errors import name_text
 
 Finder = Callable[[str], list[int]]  # the numbers of the images that a name may mean
@@ -52,6 +51,14 @@ class ImageNames:
         number = self._numbers.get(int(name)) if name.isdecimal() and len(name) < 18 else None
         return [] if number is None else [number]
 
+    def of_split(self, images: list[int], split: str) -> list[int]:
+        """Those of several images that a name may mean that are in a folder with a word for the split, if there are."""
+        if len(images) < 2:
+            return images
+        folders = ((image, posixpath.dirname(self.keys[image])) for image in images)
+        inside = [image for image, folder in folders if split in map(usual_split, split_words_in(folder))]
+        return inside or images
+
     def _called(self, path: str) -> list[int]:
         name = posixpath.basename(path)
         stem = posixpath.basename(_stem(path))
@@ -61,7 +68,7 @@ class ImageNames:
     def _numbers(self) -> dict[int, int]:
         stems = (posixpath.splitext(posixpath.basename(key))[0] for key in self.keys)
         found = [int(match[1][-18:]) if (match := _NUMBER.search(stem)) else -1 for stem in stems]
-        unlike = -1 in found or Counter(found).most_common(1)[0][1] > 1
+        unlike = -1 in found or len({*found}) < len(found)
         return {} if unlike else {number: place for place, number in enumerate(found)}
 
 

@@ -2,21 +2,30 @@
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
-from shardfeed.converters.sources.files.listing import names_image, split_words_in
+from shardfeed.converters.sources.files.listing import names_image, split_named, split_words_in
 from shardfeed.converters.sources.guard import guarded
-from shardfeed.converters.sources.look import HEAD, Look
+from shardfeed.converters.sources.look import Look
+from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.source import Source
 from shardfeed.converters.sources.splits.image_names import ImageNames
-from shardfeed.converters.sources.splits.list_file import LIST_ENDS, parts_of
+from shardfeed.converters.sources.splits.list_file import LIST_ENDS, ListPart, parts_of, split_of_key
 from shardfeed.converters.sources.splits.matching import is_heading, match
-from shardfeed.errors import ShardfeedError, argument, escape, name_bytes
+from shardfeed.converters.sources.splits.row_splits import splits_by_column
+from shardfeed.converters.sources.splits.split_list import folders_of
+from shardfeed.errors import ShardfeedError, UsageError, argument, escape, name_bytes
+from shardfeed.text import in_usual_order
 
-_DEPTH = 3  # folders deep, in which lists are looked for
+_DEPTH = 4  # folders deep, in which lists are looked for
 _MOST = 40  # files whose names have a word for a split, that are opened
 _LARGEST = 4 << 20  # bytes of a file that is read whole, such as JSON; of other files only the first rows
 _ROWS = 200
+_IN_LINES = (".txt", ".lst", ".list", ".csv", ".tsv")  # ends of files of which the first rows are enough
+_OF_LISTS = ("train", "validation", "test", "trainval")  # splits in names of files of one split
+_OF_TABLES = ("split", "partition", "setid", "imdb")  # in names of tables of all splits
 _NEARLY_ALL = 0.95  # of the first names, for a list in which some images are missing
 
 
@@ -24,19 +33,50 @@ def looks_like_split_list(look: Look) -> list[tuple[str, str]]:
     """The files in a folder that look like lists of a split: the name of the split, and the path in the folder.
 
     A file is one if a word of its name means a split, and all or nearly all of its first names are those of images.
-    The name is "" for a table of names and splits.
+    The name is "" for a table of names and splits. Of several lists of one split, as for each kind of label, the one
+    with the shortest path is returned; none of "trainval" if there is one of "train".
     """
-    found = []
+    found: dict[str, str] = {}
     names: ImageNames | None = None
-    for name in _candidates(look):
+    for name in sorted(_candidates(look), key=lambda name: (len(name), name)):
         names = names or _images_of(look)
         with suppress(ShardfeedError), guarded(look.full(name)):
-            if _is_list(look.full(name), names):
-                found.append((_split_named_by(name), name))
-    return found
+            split = _split_of_list(look.full(name), names)
+            if split is not None:
+                found.setdefault(split, name)
+    if "train" in found:
+        found.pop("trainval", None)
+        found.pop("", None)
+    return [(split, found[split]) for split in in_usual_order(found)]
 
 
-def likely_lists_note(look: Look) -> str:
+def with_likely_lists(source: Source, look: Look) -> Source:
+    """The source, with a note on files that look like lists of a split if it has no splits."""
+    if not isinstance(source, ColumnarSource) or source.splits is not None:
+        return source
+    folder = next(folders_of(source), "") if look.is_file else ""
+    sentence = likely_lists(Look(folder) if folder else look)
+    if not sentence:
+        return source
+    return source.changed(findings=replace(source.findings, notes=[*source.findings.notes, sentence]))
+
+
+@contextmanager
+def likely_lists_in_errors(look: Look) -> Iterator[None]:
+    """A block in which errors about the folder also say which files in it look like lists of a split."""
+    try:
+        yield
+    except UsageError as error:
+        if os.path.abspath(os.fsdecode(error.args[0])) != os.path.abspath(look.path):
+            raise
+        sentence = likely_lists(look)
+        if not sentence:
+            raise
+        place, problem, remedy = error.args
+        raise type(error)(place, f"{problem}; {sentence}", remedy) from error.__cause__
+
+
+def likely_lists(look: Look) -> str:
     """The sentence on the files that look like lists of a split, with what to give; "" without such a file."""
     lists = looks_like_split_list(look)
     if not lists:
@@ -48,21 +88,21 @@ def likely_lists_note(look: Look) -> str:
 
 
 def _options(lists: list[tuple[str, str]]) -> str:
-    """The options that give these lists, each split once."""
-    of_split = {split: path for split, path in reversed(lists)}
-    tables = of_split.pop("", None)
-    if not of_split and tables is not None:
-        return argument("split_list", tables)
-    typed = [f"{split}={shlex.quote(path)}" for split, path in reversed(of_split.items())]
-    python = ", ".join(f"{split!r}: {path!r}" for split, path in reversed(of_split.items()))
+    """The options that give these lists; one table of names and splits says it alone."""
+    table = dict(lists).get("")
+    if table is not None:
+        return argument("split_list", table)
+    typed = [f"{split}={shlex.quote(path)}" for split, path in lists]
+    python = ", ".join(f"{split!r}: {path!r}" for split, path in lists)
     return argument("split_list", python=f"split_list={{{python}}}", typed=" --split-list ".join(typed))
 
 
 def _candidates(look: Look) -> Iterator[str]:
     """Names of files that may be lists: by their extensions, and a word for a split in their names."""
     count = 0
-    for name in look.files(LIST_ENDS, _DEPTH) if look.is_folder else ():
-        if count < _MOST and split_words_in(_stem(name)):
+    for name in look.files(LIST_ENDS, _DEPTH) if look.is_folder and not look.holds_only_images else ():
+        words = _stem(name).casefold()
+        if count < _MOST and (split_words_in(_stem(name)) or any(word in words for word in _OF_TABLES)):
             count += 1
             yield name
 
@@ -72,20 +112,37 @@ def _images_of(look: Look) -> ImageNames:
     return ImageNames(name_bytes(name) for name in look.files(depth=_DEPTH + 1) if names_image(os.fsencode(name)))
 
 
-def _is_list(path: str, names: ImageNames) -> bool:
-    """Whether nearly all of the first names in a file are those of images. Raises ShardfeedError."""
-    whole = os.path.getsize(path) <= _LARGEST
-    if not whole and not path.lower().endswith((".txt", ".lst", ".list", ".csv", ".tsv")):
-        return False
-    for part in parts_of(path, most_rows=_ROWS):
-        part = part._replace(rows=part.rows[:_ROWS])
-        rule = match(part, names, path)
-        if rule is None or rule.by_number:
-            continue
-        rows = part.rows[1:] if is_heading(part, rule) else part.rows
-        if rows and sum(bool(rule.found(row)) for row in rows) >= _NEARLY_ALL * len(rows):
-            return True
-    return False
+def _split_of_list(path: str, names: ImageNames) -> str | None:
+    """The split of a list, "" if it is a table that says it; None for a file that is no list. Raises ShardfeedError."""
+    if os.path.getsize(path) > _LARGEST and not path.lower().endswith(_IN_LINES):
+        return None
+    tables = []
+    parts = parts_of(path, most_rows=_ROWS)
+    for part in parts:
+        is_table = _is_table(path, part._replace(rows=part.rows[:_ROWS]), names)
+        tables += [] if is_table is None else [is_table]
+    words = split_words_in(_stem(path))
+    split = split_named(words[0].casefold()) if len(words) == 1 else ""
+    if not tables:
+        return None
+    if split in _OF_LISTS and not any(part.key or part.header for part in parts):
+        return split  # a column of 0, 1 and 2 is one of labels
+    return "" if all(tables) else split or None
+
+
+def _is_table(path: str, part: ListPart, names: ImageNames) -> bool | None:
+    """Whether the first rows of a part say splits, too; None if they are not nearly all names of images."""
+    rule = match(part, names, path)
+    if rule is None:
+        return None
+    heading: Sequence[str] = part.header
+    if is_heading(part, rule):
+        heading = rule.view.cells(part.rows[0])
+        part = part._replace(rows=part.rows[1:])
+    if not part.rows or sum(bool(rule.found(row)) for row in part.rows) < _NEARLY_ALL * len(part.rows):
+        return None
+    is_table = bool(split_of_key(part.key) or splits_by_column(path, part, rule, heading))
+    return None if rule.doubtful and not is_table else is_table
 
 
 def names_images(path: str, look: Look, folder: str) -> bool:
@@ -95,14 +152,8 @@ def names_images(path: str, look: Look, folder: str) -> bool:
     files = look.files(folder=folder)
     names = ImageNames(name_bytes(name) for name in files if names_image(os.fsencode(name)))
     rule = match(part, names)
-    return rule is not None and not rule.by_number
+    return rule is not None and not rule.numbers
 
 
 def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
-
-
-def _split_named_by(name: str) -> str:
-    """The split that the name of a file has one word for; "" for several, as in `train_test_split.txt`."""
-    words = split_words_in(_stem(name))
-    return words[0].casefold() if len(words) == 1 else ""

@@ -20,7 +20,9 @@ _SEPARATORS = ("", "\t", ",", ";", " ", "last")  # of lines of text; "last": onl
 _MOST_COLUMNS = 12
 _LOOKED_AT = 100  # rows of a part that show how wide it is
 # Columns and keys that say which split a row belongs to, in lower case.
-SPLIT_WORDS = frozenset("split splits set subset partition fold dataset_split split_name usage phase".split())
+SPLIT_WORDS = frozenset(
+    ("split", "splits", "set", "subset", "partition", "fold", "dataset_split", "split_name", "usage", "phase")
+)
 
 
 class ListRow(NamedTuple):
@@ -103,7 +105,10 @@ def parts_of(path: str, encoding: str | None = None, most_rows: int | None = Non
 
 def _of_document(path: str, document: Any) -> list[ListPart]:
     """The parts of a document: a list, or a mapping of lists, of names or of records."""
-    while isinstance(document, Mapping) and len(document) == 1 and isinstance(inner := [*document.values()][0], Mapping):
+    while isinstance(document, Mapping) and len(document) == 1:
+        inner = next(iter(document.values()))
+        if not isinstance(inner, Mapping):
+            break
         document = inner
     if not isinstance(document, Mapping):
         return [_of_value(path, "", document)]
@@ -217,7 +222,10 @@ def _plain(value: Any) -> Any:
 
 
 _SHORT = {"tr": "train", "trn": "train", "te": "test", "tst": "test", "va": "validation", "vl": "validation"}
-_BESIDE = ("_", "-", " ", "ids", "idx", "id", "inds", "ind", "indices", "index", "list", "set", "split", "names", "files")
+_BESIDE = (
+    *("_", "-", " ", "ids", "idx", "id", "inds", "ind", "indices", "index", "list", "set", "split", "names"),
+    *("files", "images"),
+)
 
 
 def split_of_key(key: str) -> str | None:

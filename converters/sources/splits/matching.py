@@ -18,20 +18,25 @@ _LOOKED_AT = 200  # rows of a part, spread over all of them
 _MOST_BESIDE = 20  # files next to a list that may say which image an id is
 # First cells of a line that names columns, in lower case.
 _HEADINGS = frozenset(
-    "image images image_id image_name imageid img img_id file files filename file_name name path id index".split()
+    (
+        *("image", "images", "image_id", "image_name", "imageid", "img", "img_id", "file", "files", "filename"),
+        *("file_name", "name", "path", "id", "index"),
+    )
 )
 
 
 class Matching(NamedTuple):
     """The rule of a part: which cell is the name, and what finds the images of a name. `share`: of rows explained.
 
-    `by_number`: whether all names are numbers, which labels could be, too.
+    `numbers`: whether all names are numbers. `doubtful`: whether these may be labels as well: some repeat, or they are
+    only a part of the names of images.
     """
 
     view: View
     finder: Finder
     share: float
-    by_number: bool = False
+    numbers: bool = False
+    doubtful: bool = False
 
     def found(self, row: ListRow) -> list[int]:
         """The numbers of the images that a row may mean."""
@@ -51,7 +56,10 @@ def match(part: ListPart, names: ImageNames, beside: str = "") -> Matching | Non
     if (best is None or 2 * best.share < 1) and beside:
         tried = (_best(part, sample, finder) for finder in _by_ids(beside, names))
         best = next((one for one in tried if one and 2 * one.share >= 1), best)
-    return best or _best(part, sample, names.by_number)
+    if best is None:
+        best = _best(part, sample, names.by_number)
+        best = best and best._replace(doubtful=True)
+    return best
 
 
 def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching | None:
@@ -68,7 +76,9 @@ def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching
             break
     if best is None:
         return None
-    return Matching(best, finder, most / len(sample), all(best.name(row).isdecimal() for row in sample))
+    asked = [best.name(row) for row in sample]
+    numbers = all(map(str.isdecimal, asked))
+    return Matching(best, finder, most / len(sample), numbers, doubtful=numbers and len({*asked}) < len(asked))
 
 
 def _is_path(cell: str) -> bool:

@@ -9,13 +9,13 @@ from shardfeed.converters.sources.files.listing import split_in_cell, split_word
 from shardfeed.converters.sources.splits.list_file import SPLIT_WORDS, ListPart, split_of_key
 from shardfeed.converters.sources.splits.matching import Matching
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
-from shardfeed.text import some
 
 _MOST_SPLITS = 100  # different values in a column of splits
 _OF_THREE = {"0": "train", "1": "validation", "2": "test"}  # as in CelebA's list_eval_partition.txt
 _OF_SETS = {"1": "train", "2": "validation", "3": "test"}  # as MatConvNet's imdb.mat has them, in `set`
 _IS_TRAIN = {"1": "train", "0": "test", "true": "train", "false": "test"}
 _IS_TEST = {"1": "test", "0": "train", "true": "test", "false": "train"}
+_SHOWN = 80  # characters of a row, in a message
 _WORDS = re.compile(r"[a-z]+")
 
 
@@ -34,19 +34,7 @@ def splits_by_column(path: str, part: ListPart, rule: Matching, heading: Sequenc
             return [meaning[value.casefold()] for value in columns[column]]
         if name in SPLIT_WORDS:
             return _as_written(path, part, columns[column])
-    for column in order:
-        _check_odd_value(part, columns[column])
     return None
-
-
-def _check_odd_value(part: ListPart, values: Sequence[str]) -> None:
-    """Raise LabelFileError for the first value that is no split in a column where most values are."""
-    known = [value.casefold() in _OF_THREE or usual_split(value) is not None for value in values]
-    if 2 * sum(known) > len(known):
-        odd = known.index(False) if False in known else -1
-        if odd >= 0:
-            problem = f"got {escape(values[odd])[:80]!r}, expected a split, as in other rows: {some(sorted({*values}))}"
-            raise LabelFileError(part.rows[odd].place, problem, "correct it")
 
 
 def _columns(part: ListPart, rule: Matching) -> dict[int, list[str]]:
@@ -96,14 +84,18 @@ def _as_written(path: str, part: ListPart, values: Sequence[str]) -> list[str]:
     return [named[value] for value in values]
 
 
-def no_column(path: str, part: ListPart) -> LabelFileError:
-    """The error for a list without a name where no column says the split."""
+def no_column(path: str, part: ListPart, rule: Matching) -> LabelFileError:
+    """The error for a list without a name where no column says the split: at the only row that does not, if one is."""
+    columns = _columns(part, rule)
+    for values in columns.values() if len(columns) == 1 else ():
+        known = [value.casefold() in _OF_THREE or usual_split(value) is not None for value in values]
+        if 2 * sum(known) > len(known) and False in known:
+            odd = known.index(False)
+            problem = f"got {escape(values[odd])[:_SHOWN]!r}, expected a split, as in other rows"
+            return LabelFileError(part.rows[odd].place, problem, "correct it")
     first = "; ".join(part.rows[0].cells) if part.rows else ""
-    problem = f"no column says the split of each image (the first row is {escape(first)[:80]!r})"
+    problem = f"no column says the split of each image (the first row is {escape(first)[:_SHOWN]!r})"
     words = split_words_in(os.path.splitext(os.path.basename(path))[0])
     word = words[0] if words else "NAME"
     named = argument("split_list", python=f"split_list={{{word!r}: {path!r}}}", typed=f"{word}={shlex.quote(path)}")
-    return LabelFileError(path, problem, f"give {named} if all its images are in one split, or write the words {_USUAL}")
-
-
-_USUAL = some(["train", "validation", "test"])
+    return LabelFileError(path, problem, f"give {named} if all its images are in one split, or write them in words")

@@ -4,14 +4,14 @@ It works for every source whose samples have names: its reader finds the samples
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from shardfeed.converters.rejects import RejectCode
-from shardfeed.converters.sources.files.listing import Listing, names_image, split_named
+from shardfeed.converters.sources.files.listing import Listing, split_named
 from shardfeed.converters.sources.rows.columns import Splits
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Skipped, Source
@@ -23,7 +23,7 @@ from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_
 from shardfeed.text import counted, number, some
 
 Path = str | os.PathLike[str]
-SplitLists = Mapping[str, Path | Sequence[Path]] | Path  # a list, or some, of each split; or a table of names and splits
+SplitLists = Mapping[str, Path | Sequence[Path]] | Path  # a list, or some, of each split; or a table of all
 REST = "rest"  # in place of a file: the images in no list
 NONE = "none"  # in place of a split: images that are left out
 _TRAINING = ("train", "trainval")
@@ -47,6 +47,14 @@ def typed_split_lists(texts: Sequence[str]) -> dict[str, Sequence[str]] | str:
         problem = f"got {escape(tables[0])} without a name, a table of names and splits, with other lists"
         raise UsageError("split_list", problem, "write NAME=FILE for each list, or give the table alone")
     return tables[0] if tables else dict(lists)
+
+
+def relocated(lists: SplitLists | None, to: Callable[[Path], Path]) -> SplitLists | None:
+    """The lists at the places that `to` gives for their paths."""
+    if lists is None or isinstance(lists, str | os.PathLike):
+        return lists and to(lists)
+    paths = {name: [one] if isinstance(one, str | os.PathLike) else one for name, one in lists.items()}
+    return {name: [one if one == REST else to(one) for one in several] for name, several in paths.items()}
 
 
 class _List(NamedTuple):
@@ -74,7 +82,7 @@ def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding:
     for a list without the name of any image, an image in two splits, and a name that may be two images.
     """
     made = _named_source(source)
-    rest, files = _checked(lists, [*folders, *_folders_of(made)])
+    rest, files = _checked(lists, [*folders, *folders_of(made)])
     rejected = made.findings.rejected
     names = ImageNames([*(made.keys[i] for i in _taken(made)), *(one.key for one in rejected)])
     assigned = _Assigned(made, names, len(rejected))
@@ -106,7 +114,7 @@ def _named_source(source: Source) -> ColumnarSource:
     return source
 
 
-def _folders_of(source: ColumnarSource) -> Iterator[str]:
+def folders_of(source: ColumnarSource) -> Iterator[str]:
     """The folders that a source reads: that of its files, and of an archive that was unpacked."""
     if source.findings.folder is not None:
         yield name_text(source.findings.folder)
@@ -156,20 +164,18 @@ def _entries(one: _List, parts: Sequence[ListPart], names: ImageNames) -> Iterat
     used = _used(one, [(part, match(part, names, one.path)) for part in parts])
     keyed = any(split_of_key(part.key) for part, _ in used)
     for part, rule in _wanted(one, used) if keyed else used:
-        yield from _part_entries(one, part, rule, keyed=keyed)
+        yield from _part_entries(one, part, rule, names, keyed=keyed)
 
 
-def _used(
-    one: _List, rules: Sequence[tuple[ListPart, Matching | None]]
-) -> Sequence[tuple[ListPart, Matching]]:
+def _used(one: _List, rules: Sequence[tuple[ListPart, Matching | None]]) -> Sequence[tuple[ListPart, Matching]]:
     """The parts of a file whose rows are names of images. Raises LabelFileError if that is not clear."""
     found = [(part, rule) for part, rule in rules if rule is not None]
-    if any(not rule.by_number for _, rule in found):  # arrays of labels may be numbers, too
-        found = [(part, rule) for part, rule in found if not rule.by_number]
+    if any(not rule.numbers for _, rule in found):  # arrays of labels may be numbers, too
+        found = [(part, rule) for part, rule in found if not rule.numbers]
     of_splits = [(part, rule) for part, rule in found if split_of_key(part.key)]
     if of_splits:
         return of_splits
-    if len(found) > 1 and found[0][1].by_number:
+    if len(found) > 1 and found[0][1].numbers:
         problem = f"has numbers under {some(part.key for part, _ in found)}: which are those of the images of a split?"
         raise LabelFileError(one.path, problem, "write the names into a text file, one on each line")
     likely = [(part, rule) for part, rule in found if 2 * rule.share >= 1]
@@ -188,7 +194,7 @@ def _wanted(one: _List, used: Sequence[tuple[ListPart, Matching]]) -> Sequence[t
     raise LabelFileError(one.path, problem, f"give {argument('split_list', one.path)} to read all of them")
 
 
-def _part_entries(one: _List, part: ListPart, rule: Matching, *, keyed: bool) -> Iterator[_Entry]:
+def _part_entries(one: _List, part: ListPart, rule: Matching, names: ImageNames, *, keyed: bool) -> Iterator[_Entry]:
     """The entries of a part. Raises LabelFileError for a table that contradicts the split of the list, or has none."""
     heading: Sequence[str] = part.header
     if not heading and is_heading(part, rule):
@@ -197,13 +203,13 @@ def _part_entries(one: _List, part: ListPart, rule: Matching, *, keyed: bool) ->
     of_key = split_of_key(part.key) if keyed else None
     of_rows = None if of_key else splits_by_column(one.path, part, rule, heading)
     if not one.split and not of_key and of_rows is None:
-        raise no_column(one.path, part)
+        raise no_column(one.path, part, rule)
     if one.split and heading and of_rows is not None and len({*of_rows}) > 1:
         problem = f"is a table of several splits ({some(sorted({*of_rows}))}), expected names of {escape(one.split)}"
         raise LabelFileError(one.path, problem, f"give {argument('split_list', one.path)}, without a name")
     for number_, row in enumerate(part.rows):
         split = one.split or of_key or (of_rows[number_] if of_rows else "")
-        yield _Entry(row, rule.view.name(row), split, rule.found(row))
+        yield _Entry(row, rule.view.name(row), split, names.of_split(rule.found(row), split))
 
 
 def _of_other_names(files: Sequence[_List], rows: Sequence[ListRow], names: ImageNames) -> LabelFileError:
@@ -334,5 +340,5 @@ class _Assigned:
             said.append(counted("names in lists without an image, perhaps left out by patterns", names, len(names)))
             return []
         reason = "{}: no image has this name".format
-        missing = {name: place for name, place in reversed(self.missing)}
+        missing = dict(reversed(self.missing))
         return [Skipped(name_bytes(name), RejectCode.MISSING.value, reason(escape(missing[name]))) for name in missing]
