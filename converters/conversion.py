@@ -25,7 +25,7 @@ from shardfeed.converters.sources.foreign import known
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, Source, info_of
-from shardfeed.converters.sources.splits.split_list import SplitLists, with_split_lists
+from shardfeed.converters.sources.splits.split_list import SplitLists, check_all_have_splits, with_split_lists
 from shardfeed.declared import Typed, checked, taking
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.processes import in_notebook, progress_bar
@@ -94,6 +94,8 @@ class Job(NamedTuple):
             in_python = "split=Shares({'train': 0.9, 'test': 0.1}, 'hash')"
             shown = argument("split", python=in_python, typed="train=0.9,test=0.1")
             raise UsageError("split_by", "is how splits are drawn, and there are no shares", f"for example {shown}")
+        if options.fractions is None and info.onto is None:
+            check_all_have_splits(source)
         limits = RejectLimits.parse(asked.max_bad)
         check_apart(place.local, info.findings.folder)
         return cls(source, place, Staging(place.local), options, limits, replace)

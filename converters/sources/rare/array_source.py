@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, islice
@@ -389,7 +389,7 @@ def named_source(
             taken += [image, label]
             folder, stem = os.path.split(image.file)
             prefix = (f"{image.file}/" if len(groups) > 1 else "") + (f"{split}/" if split else "")
-            into = split or split_of(stem) or split_of(os.path.basename(folder))
+            into = split or split_of(stem) or split_of(os.path.basename(folder)) or _extra(stem, files)
             array, layout, ending, said_of_it = image.array.imaged()
             of_images += said_of_it
             labelled = label.array if label else None
@@ -456,6 +456,12 @@ def split_of(name: str) -> str | None:
     """Return the split in a name such as `mnist_train`; None if it has none or several."""
     found = {split for word in _words(name) if (split := usual_split(word))}
     return found.pop() if len(found) == 1 else None
+
+
+def _extra(stem: str, files: Collection[str]) -> str | None:
+    """The split "extra", as SVHN calls a file beside those of its splits; None for another name."""
+    beside = any(split_of(os.path.splitext(os.path.basename(file))[0]) for file in files)
+    return "extra" if beside and "extra" in _words(stem) else None
 
 
 def _is_one_image(array: Array) -> bool:

@@ -81,8 +81,11 @@ def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding:
     `rest`. Raises UsageError if samples have no names, or if it is not clear what images in no list are; LabelFileError
     for a list without the name of any image, an image in two splits, and a name that may be two images.
     """
-    made = _named_source(source)
+    made = _columnar(source)
     rest, files = _checked(lists, [*folders, *folders_of(made)])
+    if not files:
+        return _with_rest(made, rest)
+    _check_named(made)
     rejected = made.findings.rejected
     names = ImageNames([*(made.keys[i] for i in _taken(made)), *(one.key for one in rejected)])
     assigned = _Assigned(made, names, len(rejected))
@@ -101,17 +104,71 @@ def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding:
     return assigned.source(rest, files)
 
 
-def _named_source(source: Source) -> ColumnarSource:
-    """The source, if its samples have names. Raises UsageError if they have numbers, or are the user's own."""
+def _columnar(source: Source) -> ColumnarSource:
+    """The source, if it is one of our readers'. Raises UsageError for the user's own."""
     if not isinstance(source, ColumnarSource):
         problem = f"got a source of the class {escape(type(source).__name__)}, which states the splits of its samples"
         raise UsageError("split_list", problem, "set `split` of each Sample that it returns")
+    return source
+
+
+def _check_named(source: ColumnarSource) -> None:
+    """Raise UsageError if samples have numbers in place of names."""
     if getattr(source.keys, "numbered", False):
         first = escape(source.keys[0])
         problem = f"is for images with names, and these have only numbers: the first is {first}"
-        remedy = f"leave it out, and name a column of splits in the files if there is one ({argument('columns')})"
-        raise UsageError("split_list", problem, f"{remedy}, or write each split into a file of its own: train, test")
-    return source
+        remedy = "leave it out, and write each split into a file of its own: train, validation, test"
+        raise UsageError("split_list", problem, remedy)
+
+
+def _with_rest(source: ColumnarSource, rest: str) -> ColumnarSource:
+    """The source with the split `rest` for the samples that its own splits do not cover. Raises UsageError."""
+    without = _without_split(source)
+    if not len(without):
+        problem = f"got {REST!r} and no list, and the source has no samples in no split beside others"
+        raise UsageError("split_list", problem, "give a list of at least one split, NAME=FILE")
+    assert source.splits is not None
+    taken = np.array(_taken(source), np.int64)
+    if rest == NONE:
+        kept = taken[~np.isin(taken, without)]
+        left = counted("images in no split, left out", [source.keys[i] for i in without[: _SHOWN + 1]], len(without))
+        return source.changed(taken=kept).noted(left)
+    names = [rest if name is None else name for name in source.splits.names]
+    return source.changed(splits=Splits.coded(names, source.splits.numbers))
+
+
+def _without_split(source: ColumnarSource) -> np.ndarray:
+    """The numbers of the samples in no split, if others are in one: int64."""
+    splits = source.splits
+    if splits is None or None not in splits.names:
+        return np.zeros(0, np.int64)
+    taken = np.array(_taken(source), np.int64)
+    without = taken[splits.numbers[taken] == splits.names.index(None)]
+    return without if len(without) < len(taken) else without[:0]
+
+
+def check_all_have_splits(source: Source) -> None:
+    """Raise UsageError if some samples of a reader's source are in a split and others in none: which one is not known.
+
+    A file called `data` beside files called `train` and `test` is not one of training because nothing says so.
+    """
+    if not isinstance(source, ColumnarSource):
+        return  # the user's own source says so by None
+    without = _without_split(source)
+    if not len(without) or source.splits is None:
+        return
+    named = some(name for name in source.splits.names if name is not None)
+    first = [source.keys[i] for i in without[: _SHOWN + 1].tolist()]
+    problem = f"{counted('images in no split', first, len(without))}, the others are in {named}"
+    add, own, out = _of_rest("train", "extra", NONE)
+    shares = argument("split", python="split={'train': 0.9, 'validation': 0.1}", typed="train=0.9,validation=0.1")
+    remedy = f"give {add} to add them to train, {own} for a split of their own, {out} to leave them out"
+    raise UsageError("split", problem, f"{remedy}, or {shares} to draw their splits")
+
+
+def _of_rest(*names: str) -> list[str]:
+    """The option that gives the images in no list each of these splits."""
+    return [argument("split_list", python=f"split_list={{{name!r}: 'rest'}}", typed=f"{name}={REST}") for name in names]
 
 
 def folders_of(source: ColumnarSource) -> Iterator[str]:
@@ -143,8 +200,6 @@ def _checked(lists: SplitLists, folders: Sequence[str]) -> tuple[str, list[_List
                 raise UsageError("split_list", f"got {REST!r} for {rest} and for {split}", "give it for one split")
             else:
                 rest = split
-    if not files:
-        raise UsageError("split_list", "got no file of names", "give a list of at least one split, NAME=FILE")
     return rest, files
 
 
@@ -306,8 +361,7 @@ class _Assigned:
             return []
         if not self._are_complete(files):
             problem = f"{counted('images in no list', keys, len(unlisted))}; the lists are of {some(self.splits)}"
-            others = argument("split_list", python="'train': 'rest'", typed=f"train={REST}")
-            out = argument("split_list", python="'none': 'rest'", typed=f"{NONE}={REST}")
+            others, out = _of_rest("train", NONE)
             raise UsageError("split_list", problem, f"add {others} for their split, or {out} to leave them out")
         return [counted("images in no list, left out", keys, len(unlisted))]
 
