@@ -61,7 +61,7 @@ def open_source(
     split_list: Annotated[
         SplitLists | None,
         Typed(
-            "names of a split's images; FILE alone: with splits",
+            "names of a split's images; FILE: with splits",
             "NAME=FILE",
             whole=typed_split_lists,
             many=True,

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Source
 from shardfeed.converters.sources.splits.image_names import ImageNames
 from shardfeed.converters.sources.splits.list_file import LIST_ENDS, ListPart, parts_of, split_of_key
-from shardfeed.converters.sources.splits.matching import is_heading, match
+from shardfeed.converters.sources.splits.matching import match, without_heading
 from shardfeed.converters.sources.splits.row_splits import splits_by_column
 from shardfeed.converters.sources.splits.split_list import folders_of
 from shardfeed.errors import ShardfeedError, UsageError, argument, escape, name_bytes
@@ -94,7 +94,7 @@ def _options(lists: list[tuple[str, str]]) -> str:
         return argument("split_list", table)
     typed = [f"{split}={shlex.quote(path)}" for split, path in lists]
     python = ", ".join(f"{split!r}: {path!r}" for split, path in lists)
-    return argument("split_list", python=f"split_list={{{python}}}", typed=" --split-list ".join(typed))
+    return argument("split_list", python=f"split_list={{{python}}}", typed=typed)
 
 
 def _candidates(look: Look) -> Iterator[str]:
@@ -135,10 +135,7 @@ def _is_table(path: str, part: ListPart, names: ImageNames) -> bool | None:
     rule = match(part, names, path)
     if rule is None:
         return None
-    heading: Sequence[str] = part.header
-    if is_heading(part, rule):
-        heading = rule.view.cells(part.rows[0])
-        part = part._replace(rows=part.rows[1:])
+    heading, part = without_heading(part, rule)
     if not part.rows or sum(bool(rule.found(row)) for row in part.rows) < _NEARLY_ALL * len(part.rows):
         return None
     is_table = bool(split_of_key(part.key) or splits_by_column(path, part, rule, heading))

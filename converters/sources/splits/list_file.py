@@ -79,8 +79,8 @@ def views_of(part: ListPart) -> Iterator[View]:
     for separator in _SEPARATORS[:1] if part.table else _SEPARATORS:
         width = max((len(View(0, separator).cells(row)) for row in first), default=0)
         columns = range(min(width, 1 if separator == "last" else _MOST_COLUMNS))
-        yield from (View(column, separator) for column in columns)
         yield from (View(column, separator, below=True) for column in columns if under)
+        yield from (View(column, separator) for column in columns)
 
 
 def parts_of(path: str, encoding: str | None = None, most_rows: int | None = None) -> list[ListPart]:
@@ -128,11 +128,11 @@ def _of_value(path: str, key: str, value: Any) -> ListPart:
             return _of_columns(place, columns)._replace(key=key)
         inner = [(str(under), entries) for under, entries in value.items() if isinstance(entries, list)]
     else:
-        inner = [("", value if isinstance(value, list) else [value])]
+        inner = [(key, value if isinstance(value, list) else [value])]
     records, rows = [], list[ListRow]()
     for under, entries in inner:
         for number, entry in enumerate(entries):
-            at = f"{place}, {under}, entry {number}" if under else f"{place}, entry {number}"
+            at = f"{place}, {under}, entry {number}" if under not in ("", key) else f"{place}, entry {number}"
             if isinstance(entry, Mapping):
                 records.append((at, entry))
             else:

@@ -14,6 +14,7 @@ from shardfeed.converters.sources.splits.image_names import Finder, ImageNames
 from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, View, parts_of, views_of
 from shardfeed.errors import LabelFileError, name_bytes
 
+_FIRST = 5  # rows that show whether cells are paths
 _LOOKED_AT = 200  # rows of a part, spread over all of them
 _MOST_BESIDE = 20  # files next to a list that may say which image an id is
 # First cells of a line that names columns, in lower case.
@@ -50,35 +51,46 @@ def match(part: ListPart, names: ImageNames, beside: str = "") -> Matching | Non
     """
     sample = part.rows[:: max(1, len(part.rows) // _LOOKED_AT)]
     best = _best(part, sample, names.by_path)
-    if best is None:
-        best = _best(part, sample, names.by_base)
-        best = best if best and best.share == 1 else None  # a folder that is not there must not be passed over
-    if (best is None or 2 * best.share < 1) and beside:
-        tried = (_best(part, sample, finder) for finder in _by_ids(beside, names))
-        best = next((one for one in tried if one and 2 * one.share >= 1), best)
-    if best is None:
-        best = _best(part, sample, names.by_number)
-        best = best and best._replace(doubtful=True)
+    for finder in _other_finders(names, beside, by_path=best):
+        if best is not None and best.share == 1 and not best.doubtful:
+            break
+        other = _best(part, sample, finder)
+        if other is None or (finder == names.by_base and other.share < 1):
+            continue  # a folder that is not there must not be passed over
+        other = other._replace(doubtful=other.doubtful or finder == names.by_number)
+        if best is None or (other.share, not other.doubtful) > (best.share, not best.doubtful):
+            best = other
     return best
+
+
+def _other_finders(names: ImageNames, beside: str, *, by_path: Matching | None) -> Iterator[Finder]:
+    """Yield the ways to find images other than by paths, the likelier first."""
+    if by_path is None:
+        yield names.by_base
+    yield from _by_ids(beside, names) if beside else ()
+    if by_path is None:
+        yield names.by_number
 
 
 def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching | None:
     """The view with which `finder` finds images for most rows, the first of equals; None if it finds none."""
-    best, most = None, 0
-    paths = any(map(_is_path, part.rows[0].cells)) if part.rows else False
+    best, most = None, (0, 0)
+    paths = any(_is_path(cell) for row in sample[:_FIRST] for cell in row.cells)
+    body = sample[1:] or sample  # the first row may name the columns
     for view in views_of(part):
-        if paths and all(view.name(row).isdecimal() for row in sample):
+        if paths and all(view.name(row).isdecimal() for row in body):
             continue  # a label beside a path
-        count = sum(bool(finder(view.name(row))) for row in sample)
-        if count > most:
-            best, most = view, count
-        if most == len(sample):
+        found = [len(finder(view.name(row))) for row in sample]
+        score = (len(found) - found.count(0), found.count(1))
+        if score > most:
+            best, most = view, score
+        if most[1] == len(sample):
             break
     if best is None:
         return None
-    asked = [best.name(row) for row in sample]
+    asked = [best.name(row) for row in body]
     numbers = all(map(str.isdecimal, asked))
-    return Matching(best, finder, most / len(sample), numbers, doubtful=numbers and len({*asked}) < len(asked))
+    return Matching(best, finder, most[0] / len(sample), numbers, doubtful=numbers and len({*asked}) < len(asked))
 
 
 def _is_path(cell: str) -> bool:
@@ -110,10 +122,15 @@ def _image_of_id(path: str, names: ImageNames) -> Mapping[str, list[int]]:
     return {}
 
 
-def is_heading(part: ListPart, rule: Matching) -> bool:
-    """Whether the first row names the columns, or counts the rows, and is no image."""
-    if not part.rows or rule.found(part.rows[0]):
-        return False
-    cells = [cell.strip().casefold() for cell in rule.view.cells(part.rows[0]) or part.rows[0].cells]
-    counts = cells == [str(len(part.rows) - 1)]
-    return counts or bool(_HEADINGS.intersection(cells)) or (part.table and not part.header and not part.key)
+def without_heading(part: ListPart, rule: Matching) -> tuple[Sequence[str], ListPart]:
+    """The names of the columns, if there are any, and the rows without comments and without the row of these names."""
+    rows = part.rows
+    if any(row.cells[0].startswith("#") for row in rows[:_FIRST] if row.cells):
+        rows = [row for row in rows if not row.cells[0].startswith("#") or rule.found(row)]
+    if not rows or rule.found(rows[0]) or part.header or part.key:
+        return part.header, part._replace(rows=rows)
+    cells = [cell.strip() for cell in rule.view.cells(rows[0]) or rows[0].cells]
+    counts = cells == [str(len(rows) - 1)]
+    if counts or part.table or _HEADINGS.intersection(map(str.casefold, cells)):
+        return cells, part._replace(rows=rows[1:])
+    return (), part._replace(rows=rows)

@@ -17,7 +17,7 @@ from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.converters.sources.source import Skipped, Source
 from shardfeed.converters.sources.splits.image_names import ImageNames
 from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, parts_of, split_of_key
-from shardfeed.converters.sources.splits.matching import Matching, is_heading, match
+from shardfeed.converters.sources.splits.matching import Matching, match, without_heading
 from shardfeed.converters.sources.splits.row_splits import no_column, splits_by_column
 from shardfeed.errors import LabelFileError, UsageError, argument, escape, name_bytes, name_text
 from shardfeed.text import counted, number, some
@@ -251,10 +251,7 @@ def _wanted(one: _List, used: Sequence[tuple[ListPart, Matching]]) -> Sequence[t
 
 def _part_entries(one: _List, part: ListPart, rule: Matching, names: ImageNames, *, keyed: bool) -> Iterator[_Entry]:
     """The entries of a part. Raises LabelFileError for a table that contradicts the split of the list, or has none."""
-    heading: Sequence[str] = part.header
-    if not heading and is_heading(part, rule):
-        heading = rule.view.cells(part.rows[0]) or part.rows[0].cells
-        part = part._replace(rows=part.rows[1:])
+    heading, part = without_heading(part, rule)
     of_key = split_of_key(part.key) if keyed else None
     of_rows = None if of_key else splits_by_column(one.path, part, rule, heading)
     if not one.split and not of_key and of_rows is None:
@@ -326,7 +323,7 @@ class _Assigned:
         findings = self.made.findings
         if self.made.splits is not None:
             said.append("splits of the source itself are not used, as lists are given")
-        rejected = [*self._rejected_in_lists(), *self._missing(said)]
+        rejected = [*self._rejected_in_lists(), *self._missing(said, files)]
         places = kept if self.made.taken is None else self.made.taken[kept]
         every = np.zeros(len(self.made.keys), np.int64)
         every[places] = numbers
@@ -386,13 +383,17 @@ class _Assigned:
         marks = self.split_of[self.count :] >= 0
         return [one for one, named in zip(self.made.findings.rejected, marks.tolist(), strict=True) if named]
 
-    def _missing(self, said: list[str]) -> list[Skipped]:
+    def _missing(self, said: list[str], files: Sequence[_List]) -> list[Skipped]:
         """Names without an image, as rejected inputs; only counted, in `said`, if patterns may have left them out."""
         choice = self.made.keys.choice if isinstance(self.made.keys, Listing) else None
         if choice and self.missing:
             names = [name for name, _ in self.missing]
             said.append(counted("names in lists without an image, perhaps left out by patterns", names, len(names)))
             return []
-        reason = "{}: no image has this name".format
-        missing = dict(reversed(self.missing))
-        return [Skipped(name_bytes(name), RejectCode.MISSING.value, reason(escape(missing[name]))) for name in missing]
+        folders = {os.path.dirname(one.path) for one in files} - {""}
+        code, missing = RejectCode.MISSING.value, list[Skipped]()
+        for name, place in dict(reversed(self.missing)).items():
+            folder = next((folder for folder in folders if place.startswith(folder + os.sep)), "")
+            within = place[len(folder) + 1 :] if folder else place  # the report says nothing of this machine
+            missing.append(Skipped(name_bytes(name), code, f"{escape(within)}: no image has this name"))
+        return missing
