@@ -24,7 +24,7 @@ from shardfeed.converters.sources.readers import (
     reader_named,
     recognise,
 )
-from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource, noted
 from shardfeed.converters.sources.source import Source
 from shardfeed.converters.sources.splits.likely_lists import likely_lists_in_errors, with_likely_lists
 from shardfeed.converters.sources.splits.split_list import (
@@ -235,7 +235,7 @@ def _only_folder(look: Look) -> str:
 def _noted(source: Source, notes: Sequence[str]) -> ColumnarSource:
     """Return a source of one of our readers with `notes` in front of its own."""
     assert isinstance(source, ColumnarSource)
-    return source.noted(*notes)
+    return noted(source, *notes)
 
 
 def _table_of_labels(look: Look, values: Mapping[str, Any]) -> Source | None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from shardfeed.converters.sources.image_folder import ImageFolder
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
-from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource, noted
 from shardfeed.converters.sources.splits.likely_lists import names_images
 from shardfeed.converters.sources.splits.split_list import with_split_lists
 from shardfeed.errors import LabelFileError, UsageError
@@ -72,4 +72,4 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     images = ImageFolder(os.path.join(look.path, _IMAGES), class_names=options.class_names, **wanted)
     folders = "--reader folder on `images` (in Python reader='folder')"
     note = f"splits from {_said(lists)}; {folders} ignores these lists"
-    return with_split_lists(images, lists.get("", lists)).noted(note)
+    return noted(with_split_lists(images, lists.get("", lists)), note)

@@ -389,7 +389,7 @@ def named_source(
             taken += [image, label]
             folder, stem = os.path.split(image.file)
             prefix = (f"{image.file}/" if len(groups) > 1 else "") + (f"{split}/" if split else "")
-            into = split or split_of(stem) or split_of(os.path.basename(folder)) or _extra(stem, files)
+            into = split or _split_of_file(folder, stem, files)
             array, layout, ending, said_of_it = image.array.imaged()
             of_images += said_of_it
             labelled = label.array if label else None
@@ -458,10 +458,13 @@ def split_of(name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _extra(stem: str, files: Collection[str]) -> str | None:
-    """The split "extra", as SVHN calls a file beside those of its splits; None for another name."""
-    beside = any(split_of(os.path.splitext(os.path.basename(file))[0]) for file in files)
-    return "extra" if beside and "extra" in _words(stem) else None
+def _split_of_file(folder: str, stem: str, files: Collection[str]) -> str | None:
+    """The split by the name of a file or of its folder; "extra", as SVHN has it, beside files of usual splits."""
+    found = split_of(stem) or split_of(os.path.basename(folder))
+    if found is None and "extra" in _words(stem):
+        beside = any(split_of(os.path.splitext(os.path.basename(file))[0]) for file in files)
+        return "extra" if beside else None
+    return found
 
 
 def _is_one_image(array: Array) -> bool:

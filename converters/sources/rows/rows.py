@@ -123,10 +123,6 @@ class ColumnarSource:
         ColumnarSource.__init__(made, **{**now, **values})
         return made
 
-    def noted(self, *notes: str) -> Self:
-        """A copy with notes in front of its own."""
-        return self.changed(findings=replace(self.findings, notes=[*notes, *self.findings.notes]))
-
     @property
     def schema(self) -> Schema:
         """The features of the columns, of the objects and of the masks."""
@@ -164,6 +160,11 @@ class ColumnarSource:
             None if self.numbers is None else self.numbers.item(index),
             None if self.rasters is None else self.rasters.of_image(index),
         )
+
+
+def noted(source: ColumnarSource, *notes: str) -> ColumnarSource:
+    """The source with notes in front of its own."""
+    return source.changed(findings=replace(source.findings, notes=[*notes, *source.findings.notes]))
 
 
 class Names:

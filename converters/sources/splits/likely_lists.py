@@ -116,17 +116,15 @@ def _split_of_list(path: str, names: ImageNames) -> str | None:
     """The split of a list, "" if it is a table that says it; None for a file that is no list. Raises ShardfeedError."""
     if os.path.getsize(path) > _LARGEST and not path.lower().endswith(_IN_LINES):
         return None
-    tables = []
     parts = parts_of(path, most_rows=_ROWS)
-    for part in parts:
-        is_table = _is_table(path, part._replace(rows=part.rows[:_ROWS]), names)
-        tables += [] if is_table is None else [is_table]
+    said = [_is_table(path, part._replace(rows=part.rows[:_ROWS]), names) for part in parts]
+    tables = [is_table for is_table in said if is_table is not None]
     words = split_words_in(_stem(path))
     split = split_named(words[0].casefold()) if len(words) == 1 else ""
+    if tables and split in _OF_LISTS and not any(part.key or part.header for part in parts):
+        return split  # a column of 0, 1 and 2 is one of labels
     if not tables:
         return None
-    if split in _OF_LISTS and not any(part.key or part.header for part in parts):
-        return split  # a column of 0, 1 and 2 is one of labels
     return "" if all(tables) else split or None
 
 

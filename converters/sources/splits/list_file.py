@@ -3,6 +3,7 @@
 A file has one part, or in JSON and in files of arrays one for each key: `{"train": [...], "test": [...]}`.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -10,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shardfeed.converters.sources.annotations.documents import load
 from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
 from shardfeed.converters.sources.rows.label_table import LabelTable, is_json_lines
@@ -45,7 +45,7 @@ class ListPart(NamedTuple):
     table: bool = True
 
 
-class View(NamedTuple):
+class NameView(NamedTuple):
     """The cell of a row that is a name. `separator`: of the cells of a line, see `_SEPARATORS`.
 
     `below`: whether the name is relative to the key that it is under.
@@ -72,15 +72,15 @@ class View(NamedTuple):
         return f"{row.under}/{name}" if name and self.below else name
 
 
-def views_of(part: ListPart) -> Iterator[View]:
+def views_of(part: ListPart) -> Iterator[NameView]:
     """Yield the views that the rows of a part may have, the likelier first."""
     first = part.rows[:_LOOKED_AT]
     under = any(row.under for row in first)
     for separator in _SEPARATORS[:1] if part.table else _SEPARATORS:
-        width = max((len(View(0, separator).cells(row)) for row in first), default=0)
+        width = max((len(NameView(0, separator).cells(row)) for row in first), default=0)
         columns = range(min(width, 1 if separator == "last" else _MOST_COLUMNS))
-        yield from (View(column, separator, below=True) for column in columns if under)
-        yield from (View(column, separator) for column in columns)
+        yield from (NameView(column, separator, below=True) for column in columns if under)
+        yield from (NameView(column, separator) for column in columns)
 
 
 def parts_of(path: str, encoding: str | None = None, most_rows: int | None = None) -> list[ListPart]:
@@ -90,7 +90,7 @@ def parts_of(path: str, encoding: str | None = None, most_rows: int | None = Non
     """
     end = os.path.splitext(path)[1].lower()
     if end == ".json" and not is_json_lines(path):
-        return _of_document(path, load(path))
+        return _of_document(path, _json(path))
     if end in _ARRAYS:
         return _of_document(path, _ARRAYS[end](path))
     if end in (".json", ".jsonl", ".ndjson", ".parquet", ".pq"):
@@ -123,22 +123,29 @@ def _of_document(path: str, document: Any) -> list[ListPart]:
 def _of_value(path: str, key: str, value: Any) -> ListPart:
     """The part of a document under a key."""
     place = f"{path}, {key}" if key else path
-    if isinstance(value, Mapping):
-        if columns := _columns(value):
-            return _of_columns(place, columns)._replace(key=key)
-        inner = [(str(under), entries) for under, entries in value.items() if isinstance(entries, list)]
-    else:
-        inner = [(key, value if isinstance(value, list) else [value])]
-    records, rows = [], list[ListRow]()
-    for under, entries in inner:
-        for number, entry in enumerate(entries):
-            at = f"{place}, {under}, entry {number}" if under not in ("", key) else f"{place}, entry {number}"
-            if isinstance(entry, Mapping):
-                records.append((at, entry))
-            else:
-                cells = entry if isinstance(entry, list) else [entry]
-                rows.append(ListRow(at, tuple(_text(cell) for cell in cells), under))
-    return ListPart(rows, key) if rows or not records else _of_records(path, records)._replace(key=key)
+    if not isinstance(value, Mapping):
+        return _of_entries(place, [(key, value if isinstance(value, list) else [value])], key)
+    if columns := _columns(value):
+        return _of_columns(place, columns)._replace(key=key)
+    return _of_entries(place, [(str(under), inner) for under, inner in value.items() if isinstance(inner, list)], key)
+
+
+def _of_entries(place: str, lists: Sequence[tuple[str, list[Any]]], key: str) -> ListPart:
+    """The part of lists of names, or of records; each list has the key that it is under."""
+    placed = [
+        (f"{place}, {under}, entry {number}" if under != key else f"{place}, entry {number}", under, entry)
+        for under, entries in lists
+        for number, entry in enumerate(entries)
+    ]
+    records = [(at, entry) for at, _, entry in placed if isinstance(entry, Mapping)]
+    if len(records) == len(placed) and records:
+        return _of_records(place, records)._replace(key=key)
+    lines = ((at, under, entry) for at, under, entry in placed if not isinstance(entry, Mapping))
+    return ListPart([ListRow(at, _cells(entry), under) for at, under, entry in lines], key)
+
+
+def _cells(entry: Any) -> tuple[str, ...]:
+    return tuple(map(_text, entry)) if isinstance(entry, list) else (_text(entry),)
 
 
 def _of_records(path: str, records: Sequence[tuple[str, Mapping[str, Any]]]) -> ListPart:
@@ -174,6 +181,16 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip() if isinstance(value, str | int | float) else ""
+
+
+def _json(path: str) -> Any:
+    """The content of a JSON file. Raises LabelFileError."""
+    try:
+        return json.loads(read_whole(path))
+    except LabelFileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise LabelFileError(path, f"not JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
 
 
 def _mat(path: str) -> dict[str, Any]:

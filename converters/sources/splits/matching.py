@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.splits.image_names import Finder, ImageNames
-from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, View, parts_of, views_of
+from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, NameView, parts_of, views_of
 from shardfeed.errors import LabelFileError, name_bytes
 
 _FIRST = 5  # rows that show whether cells are paths
@@ -33,7 +33,7 @@ class Matching(NamedTuple):
     only a part of the names of images.
     """
 
-    view: View
+    view: NameView
     finder: Finder
     share: float
     numbers: bool = False
@@ -75,11 +75,8 @@ def _other_finders(names: ImageNames, beside: str, *, by_path: Matching | None) 
 def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching | None:
     """The view with which `finder` finds images for most rows, the first of equals; None if it finds none."""
     best, most = None, (0, 0)
-    paths = any(_is_path(cell) for row in sample[:_FIRST] for cell in row.cells)
     body = sample[1:] or sample  # the first row may name the columns
-    for view in views_of(part):
-        if paths and all(view.name(row).isdecimal() for row in body):
-            continue  # a label beside a path
+    for view in _likely_views(part, sample):
         found = [len(finder(view.name(row))) for row in sample]
         score = (len(found) - found.count(0), found.count(1))
         if score > most:
@@ -91,6 +88,15 @@ def _best(part: ListPart, sample: Sequence[ListRow], finder: Finder) -> Matching
     asked = [best.name(row) for row in body]
     numbers = all(map(str.isdecimal, asked))
     return Matching(best, finder, most[0] / len(sample), numbers, doubtful=numbers and len({*asked}) < len(asked))
+
+
+def _likely_views(part: ListPart, sample: Sequence[ListRow]) -> Iterator[NameView]:
+    """Yield the views of a part; of rows with a path none whose names are numbers, as these are labels."""
+    paths = any(_is_path(cell) for row in sample[:_FIRST] for cell in row.cells)
+    body = sample[1:] or sample
+    for view in views_of(part):
+        if not (paths and all(view.name(row).isdecimal() for row in body)):
+            yield view
 
 
 def _is_path(cell: str) -> bool:
@@ -124,13 +130,23 @@ def _image_of_id(path: str, names: ImageNames) -> Mapping[str, list[int]]:
 
 def without_heading(part: ListPart, rule: Matching) -> tuple[Sequence[str], ListPart]:
     """The names of the columns, if there are any, and the rows without comments and without the row of these names."""
+    part = part._replace(rows=_without_comments(part.rows, rule))
     rows = part.rows
-    if any(row.cells[0].startswith("#") for row in rows[:_FIRST] if row.cells):
-        rows = [row for row in rows if not row.cells[0].startswith("#") or rule.found(row)]
-    if not rows or rule.found(rows[0]) or part.header or part.key:
-        return part.header, part._replace(rows=rows)
+    if not rows or part.header or part.key or rule.found(rows[0]):
+        return part.header, part
     cells = [cell.strip() for cell in rule.view.cells(rows[0]) or rows[0].cells]
     counts = cells == [str(len(rows) - 1)]
     if counts or part.table or _HEADINGS.intersection(map(str.casefold, cells)):
         return cells, part._replace(rows=rows[1:])
-    return (), part._replace(rows=rows)
+    return (), part
+
+
+def _without_comments(rows: Sequence[ListRow], rule: Matching) -> Sequence[ListRow]:
+    """The rows that do not begin with "#", but for names of images."""
+    if not any(_is_comment(row) for row in rows[:_FIRST]):
+        return rows
+    return [row for row in rows if not _is_comment(row) or rule.found(row)]
+
+
+def _is_comment(row: ListRow) -> bool:
+    return bool(row.cells) and row.cells[0].startswith("#")

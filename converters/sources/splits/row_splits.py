@@ -57,18 +57,22 @@ def _meaning(path: str, name: str, values: set[str]) -> Mapping[str, str] | None
     words = {value: split for value in values if (split := usual_split(value) or split_of_key(value))}
     if words and words.keys() == values:
         return words
-    if "fold" in name:
-        return None
+    return None if "fold" in name else _meaning_of_numbers(path, name, values)
+
+
+def _meaning_of_numbers(path: str, name: str, values: set[str]) -> Mapping[str, str] | None:
+    """As `_meaning`, of numbers: 0 and 1 mean something only if the column or the file is named so."""
     if values == {*_OF_THREE}:
         return _OF_THREE
-    if values <= {*_OF_SETS} and name == "set":
+    if name == "set" and values <= {*_OF_SETS}:
         return _OF_SETS
-    if values <= _IS_TRAIN.keys():
-        said = _WORDS.findall(name) or _WORDS.findall(os.path.basename(path).casefold())
-        of_train = any(usual_split(word) == "train" for word in said)
-        of_test = any(usual_split(word) == "test" for word in said)
-        return _IS_TRAIN if of_train else _IS_TEST if of_test else None
-    return None
+    if not values <= _IS_TRAIN.keys():
+        return None
+    words = _WORDS.findall(name) or _WORDS.findall(os.path.basename(path).casefold())
+    meant = [*map(usual_split, words)]
+    if "train" in meant:
+        return _IS_TRAIN
+    return _IS_TEST if "test" in meant else None
 
 
 def _as_written(path: str, part: ListPart, values: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ It works for every source whose samples have names: its reader finds the samples
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.listing import Listing, split_named
 from shardfeed.converters.sources.rows.columns import Splits
-from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource, noted
 from shardfeed.converters.sources.source import Skipped, Source
 from shardfeed.converters.sources.splits.image_names import ImageNames
 from shardfeed.converters.sources.splits.list_file import ListPart, ListRow, parts_of, split_of_key
@@ -89,18 +90,7 @@ def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding:
     rejected = made.findings.rejected
     names = ImageNames([*(made.keys[i] for i in _taken(made)), *(one.key for one in rejected)])
     assigned = _Assigned(made, names, len(rejected))
-    unlike = list[ListRow]()
-    for one in files:
-        parts = [part for part in parts_of(one.path, encoding) if part.rows]
-        entries = [*_entries(one, parts, names)]
-        for entry in entries:
-            assigned.add(entry)
-        if not entries:
-            unlike += [row for part in parts for row in part.rows]
-    if not assigned.row_of:
-        raise _of_other_names(files, unlike, names)
-    for row in unlike:  # such as those of a split that has not been downloaded
-        assigned.add(_Entry(row, row.cells[0], "", ()))
+    assigned.add_lists(files, encoding)
     return assigned.source(rest, files)
 
 
@@ -132,7 +122,7 @@ def _with_rest(source: ColumnarSource, rest: str) -> ColumnarSource:
     if rest == NONE:
         kept = taken[~np.isin(taken, without)]
         left = counted("images in no split, left out", [source.keys[i] for i in without[: _SHOWN + 1]], len(without))
-        return source.changed(taken=kept).noted(left)
+        return noted(source.changed(taken=kept), left)
     names = [rest if name is None else name for name in source.splits.names]
     return source.changed(splits=Splits.coded(names, source.splits.numbers))
 
@@ -225,16 +215,15 @@ def _entries(one: _List, parts: Sequence[ListPart], names: ImageNames) -> Iterat
 def _used(one: _List, rules: Sequence[tuple[ListPart, Matching | None]]) -> Sequence[tuple[ListPart, Matching]]:
     """The parts of a file whose rows are names of images. Raises LabelFileError if that is not clear."""
     found = [(part, rule) for part, rule in rules if rule is not None]
-    if any(not rule.numbers for _, rule in found):  # arrays of labels may be numbers, too
-        found = [(part, rule) for part, rule in found if not rule.numbers]
+    named = [(part, rule) for part, rule in found if not rule.numbers]
+    found = named or found  # arrays of labels may be numbers, too
     of_splits = [(part, rule) for part, rule in found if split_of_key(part.key)]
     if of_splits:
         return of_splits
-    if len(found) > 1 and found[0][1].numbers:
+    if len(found) > 1 and not named:
         problem = f"has numbers under {some(part.key for part, _ in found)}: which are those of the images of a split?"
         raise LabelFileError(one.path, problem, "write the names into a text file, one on each line")
-    likely = [(part, rule) for part, rule in found if 2 * rule.share >= 1]
-    return likely or found[:1]
+    return [(part, rule) for part, rule in found if 2 * rule.share >= 1] or found[:1]
 
 
 def _wanted(one: _List, used: Sequence[tuple[ListPart, Matching]]) -> Sequence[tuple[ListPart, Matching]]:
@@ -252,16 +241,23 @@ def _wanted(one: _List, used: Sequence[tuple[ListPart, Matching]]) -> Sequence[t
 def _part_entries(one: _List, part: ListPart, rule: Matching, names: ImageNames, *, keyed: bool) -> Iterator[_Entry]:
     """The entries of a part. Raises LabelFileError for a table that contradicts the split of the list, or has none."""
     heading, part = without_heading(part, rule)
-    of_key = split_of_key(part.key) if keyed else None
-    of_rows = None if of_key else splits_by_column(one.path, part, rule, heading)
-    if not one.split and not of_key and of_rows is None:
+    split = one.split or (split_of_key(part.key) if keyed else None) or None
+    splits = None if keyed else splits_by_column(one.path, part, rule, heading)
+    if split is None and splits is None:
         raise no_column(one.path, part, rule)
-    if one.split and heading and of_rows is not None and len({*of_rows}) > 1:
-        problem = f"is a table of several splits ({some(sorted({*of_rows}))}), expected names of {escape(one.split)}"
+    if split is not None and heading:
+        _check_one_split(one, splits)
+    for row, of_row in zip(part.rows, splits or repeat(""), strict=False):
+        into = split or of_row
+        yield _Entry(row, rule.view.name(row), into, names.of_split(rule.found(row), into))
+
+
+def _check_one_split(one: _List, splits: Sequence[str] | None) -> None:
+    """Raise LabelFileError if the column of splits of a list of one split has several."""
+    several = sorted({*(splits or ())})
+    if len(several) > 1:
+        problem = f"is a table of several splits ({some(several)}), expected names of {escape(one.split)}"
         raise LabelFileError(one.path, problem, f"give {argument('split_list', one.path)}, without a name")
-    for number_, row in enumerate(part.rows):
-        split = one.split or of_key or (of_rows[number_] if of_rows else "")
-        yield _Entry(row, rule.view.name(row), split, names.of_split(rule.found(row), split))
 
 
 def _of_other_names(files: Sequence[_List], rows: Sequence[ListRow], names: ImageNames) -> LabelFileError:
@@ -291,6 +287,21 @@ class _Assigned:
         self.missing: list[tuple[str, str]] = []  # name and place
         self.twice: list[tuple[int, ListRow, ListRow]] = []
         self.unclear: list[_Entry] = []
+
+    def add_lists(self, files: Sequence[_List], encoding: str | None) -> None:
+        """Take the entries of lists. Raises LabelFileError if no row of any is the name of an image."""
+        unlike = list[ListRow]()
+        for one in files:
+            parts = [part for part in parts_of(one.path, encoding) if part.rows]
+            entries = [*_entries(one, parts, self.names)]
+            for entry in entries:
+                self.add(entry)
+            if not entries:
+                unlike += [row for part in parts for row in part.rows]
+        if not self.row_of:
+            raise _of_other_names(files, unlike, self.names)
+        for row in unlike:  # such as those of a split that has not been downloaded
+            self.add(_Entry(row, row.cells[0], "", ()))
 
     def add(self, entry: _Entry) -> None:
         """Take an entry of a list."""

@@ -65,7 +65,7 @@ LISTS: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "names and numbers, Oxford-IIIT Pet": of_two("#Image CLASS\n1 1 2 3\n3 2 2 3\n", "2 1 1 2\n4 1 2 2\n"),
     "names and a label with blanks, FGVC-Aircraft": of_two("1 Boeing 707\n3 B2 x\n", "2 Boeing 707\n4 B2 x\n"),
     "names and a mark, VOC": of_two("1 -1\n3  1\n", "2\t-1\n4  1\n"),
-    "paths from elsewhere, YOLO": of_two("./images/cat/1.png\n./images/dog/3.png", "/data/x/cat/2.png\r\nC:\\x\\dog\\4.png"),
+    "paths from elsewhere, YOLO": of_two("./images/cat/1.png\n./dog/3.png", "/data/x/cat/2.png\r\nC:\\x\\dog\\4.png"),
     "files beside images": of_two("1.xml\n3.xml\n", "2.txt\n4.txt\n"),
     "paths and labels": of_two("cat/1.png 0\ndog/3.png 1\n", "cat/2.png 0\ndog/4.png 1\n"),
     "CSV with a header": of_two("id,image\n7,1.png\n9,3.png\n", "id,image\n2,2.png\n4,4.png\n", "csv"),
@@ -85,7 +85,7 @@ LISTS: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "JSON by split": ("s.json", {"s.json": {"train": ["1.png", "3.png"], "test": ["2.png", "4.png"]}}),
     "JSON by split, rows, CoOp": (
         "s.json",
-        {"s.json": {"train": [["1.png", 0, "cat"], ["3.png", 1, "dog"]], "test": [["2.png", 0, "c"], ["4.png", 1, "d"]]}},
+        {"s.json": {"train": [["1.png", 0, "cat"], ["3.png", 1, "d"]], "test": [["2.png", 0, "c"], ["4.png", 1, "d"]]}},
     ),
     "JSON by split and class": (
         "s.json",
@@ -321,7 +321,7 @@ def test_typed_lists() -> None:
 ONE = (("train", 4), ("test", 2), ("data", 3))
 
 
-def _arrays(count: int) -> dict[str, np.ndarray]:
+def _arrays(count: int) -> dict[str, Any]:
     return {"x": np.zeros((count, 8, 8, 3), np.uint8), "y": np.arange(count) % 2}
 
 
@@ -345,7 +345,7 @@ def _mat(root: Path) -> None:
 
 
 def _arrays_of_one_file(root: Path) -> None:
-    named = {f"{key}_{name}".removesuffix("_data"): a for name, n in ONE for key, a in _arrays(n).items()}
+    named: Any = {f"{key}_{name}".removesuffix("_data"): a for name, n in ONE for key, a in _arrays(n).items()}
     np.savez(root / "all.npz", **named)
 
 
