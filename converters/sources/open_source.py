@@ -94,10 +94,11 @@ def open_source(
             begins at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
         exclude: one or more patterns of the files to leave out.
         follow_links: also include files and folders outside of the folder if links in it lead there.
-        split_list: the file, or files, with the names of the images of each split, relative to the current directory or
-            to `path`: `{"train": "train.txt", "test": "test.txt"}`; or one table of names and splits. "rest" in place
-            of a file means the images in no list, "none" in place of a split leaves images out. Images in no list are
-            left out if there are lists of "train" and of another split; otherwise say what they are.
+        split_list: the file, or files, with the names of the images of each split: `{"train": "train.txt", "test":
+            "test.txt"}`; or one table of names and splits. Their paths are relative to the current directory, to
+            `path`, or to a folder above it. "rest" in place of a file means the images in no list, "none" in place of a
+            split leaves images out. Images in no list are left out if there are lists of "train" and of another split;
+            otherwise say what they are.
         options: `LabelOptions`, `AnnotationOptions` or `ColumnOptions`.
 
     Raises:

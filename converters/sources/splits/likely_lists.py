@@ -119,13 +119,17 @@ def _split_of_list(path: str, names: ImageNames) -> str | None:
     parts = parts_of(path, most_rows=_ROWS)
     said = [_is_table(path, part._replace(rows=part.rows[:_ROWS]), names) for part in parts]
     tables = [is_table for is_table in said if is_table is not None]
+    split = _split_of_name(path)
+    plain = not parts[0].key and not parts[0].header
+    if not tables or (plain and split in _OF_LISTS):  # where a column of 0, 1 and 2 is one of labels
+        return split if tables else None
+    return "" if all(tables) else split
+
+
+def _split_of_name(path: str) -> str | None:
+    """The split that one word in the name of a file means; None without such a word, or with several."""
     words = split_words_in(_stem(path))
-    split = split_named(words[0].casefold()) if len(words) == 1 else ""
-    if tables and split in _OF_LISTS and not any(part.key or part.header for part in parts):
-        return split  # a column of 0, 1 and 2 is one of labels
-    if not tables:
-        return None
-    return "" if all(tables) else split or None
+    return split_named(words[0].casefold()) if len(words) == 1 else None
 
 
 def _is_table(path: str, part: ListPart, names: ImageNames) -> bool | None:

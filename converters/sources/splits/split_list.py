@@ -29,6 +29,7 @@ REST = "rest"  # in place of a file: the images in no list
 NONE = "none"  # in place of a split: images that are left out
 _TRAINING = ("train", "trainval")
 _SHOWN = 3
+_ABOVE = 3  # folders above the source in which a list is looked for
 _LONGEST = 80  # characters of a row, in a message
 
 
@@ -77,13 +78,14 @@ class _Entry(NamedTuple):
 def with_split_lists(source: Source, lists: SplitLists, *folders: str, encoding: str | None = None) -> ColumnarSource:
     """The source with the images in the lists, each in the split of its list.
 
-    `folders`: where paths of lists that are not found from the current directory may begin, in this order. Names that
-    are no image's are in `findings.rejected`. Images in no list are left out and counted, or have the split of the list
-    `rest`. Raises UsageError if samples have no names, or if it is not clear what images in no list are; LabelFileError
-    for a list without the name of any image, an image in two splits, and a name that may be two images.
+    `folders`: where paths of lists that are not found from the current directory may begin, in this order, and then in
+    the folders above. Names that are no image's are in `findings.rejected`. Images in no list are left out and counted,
+    or have the split of the list `rest`. Raises UsageError if samples have no names, or if it is not clear what images
+    in no list are; LabelFileError for a list without the name of any image, an image in two splits, and a name that may
+    be two images.
     """
     made = _columnar(source)
-    rest, files = _checked(lists, [*folders, *folders_of(made)])
+    rest, files = _checked(lists, [*_and_above(folders), *folders_of(made)])
     if not files:
         return _with_rest(made, rest)
     _check_named(made)
@@ -172,6 +174,16 @@ def folders_of(source: ColumnarSource) -> Iterator[str]:
             yield folder
 
 
+def _and_above(folders: Sequence[str]) -> Iterator[str]:
+    """The folders, and some above them: a list lies beside the folder of images that is given."""
+    for folder in folders:
+        yield folder
+        path = os.path.abspath(folder)
+        for _ in range(_ABOVE):
+            path = os.path.dirname(path)
+            yield path
+
+
 def _taken(source: ColumnarSource) -> range | list[int]:
     return range(len(source.keys)) if source.taken is None else source.taken.tolist()
 
@@ -199,7 +211,7 @@ def _path_of(file: Path, folders: Sequence[str]) -> str:
     tried = [path, *(os.path.join(folder, path) for folder in folders)]
     found = next((one for one in tried if os.path.isfile(one)), None)
     if found is None:
-        places = f", neither in the current directory nor in {some(dict.fromkeys(folders))}" if folders else ""
+        places = f", neither in the current directory nor in {escape(folders[0])} or above it" if folders else ""
         raise LabelFileError(path, f"no such list of names{places}", "check the path")
     return found
 
@@ -215,15 +227,25 @@ def _entries(one: _List, parts: Sequence[ListPart], names: ImageNames) -> Iterat
 def _used(one: _List, rules: Sequence[tuple[ListPart, Matching | None]]) -> Sequence[tuple[ListPart, Matching]]:
     """The parts of a file whose rows are names of images. Raises LabelFileError if that is not clear."""
     found = [(part, rule) for part, rule in rules if rule is not None]
-    named = [(part, rule) for part, rule in found if not rule.numbers]
+    named = [used for used in found if not used[1].numbers]
     found = named or found  # arrays of labels may be numbers, too
-    of_splits = [(part, rule) for part, rule in found if split_of_key(part.key)]
+    of_splits = [used for used in found if split_of_key(used[0].key)]
     if of_splits:
         return of_splits
-    if len(found) > 1 and not named:
-        problem = f"has numbers under {some(part.key for part, _ in found)}: which are those of the images of a split?"
+    if not named:
+        _check_one_array(one, [part.key for part, _ in found])
+    return _mostly_explained(found) or found[:1]
+
+
+def _mostly_explained(found: Sequence[tuple[ListPart, Matching]]) -> Sequence[tuple[ListPart, Matching]]:
+    return [(part, rule) for part, rule in found if 2 * rule.share >= 1]
+
+
+def _check_one_array(one: _List, keys: Sequence[str]) -> None:
+    """Raise LabelFileError for numbers under several keys."""
+    if len(keys) > 1:
+        problem = f"has numbers under {some(keys)}: which are those of the images of a split?"
         raise LabelFileError(one.path, problem, "write the names into a text file, one on each line")
-    return [(part, rule) for part, rule in found if 2 * rule.share >= 1] or found[:1]
 
 
 def _wanted(one: _List, used: Sequence[tuple[ListPart, Matching]]) -> Sequence[tuple[ListPart, Matching]]:
