@@ -170,10 +170,14 @@ def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]. None: the plan decides."""
+    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]. None: the plan decides.
+
+    `unassigned`: whether the source says so itself, as AutoML's UNASSIGNED; else it says nothing of these samples.
+    """
 
     names: tuple[str | None, ...]
     numbers: np.ndarray
+    unassigned: bool = False
 
     @classmethod
     def coded(cls, splits: Iterable[str | None], codes: np.ndarray) -> "Splits":

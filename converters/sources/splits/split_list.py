@@ -144,10 +144,10 @@ def check_all_have_splits(source: Source) -> None:
 
     A file called `data` beside files called `train` and `test` is not one of training because nothing says so.
     """
-    if not isinstance(source, ColumnarSource):
-        return  # the user's own source says so by None
+    if not isinstance(source, ColumnarSource) or source.splits is None or source.splits.unassigned:
+        return  # the user's own source says by None that the plan decides
     without = _without_split(source)
-    if not len(without) or source.splits is None:
+    if not len(without):
         return
     named = some(name for name in source.splits.names if name is not None)
     first = [source.keys[i] for i in without[: _SHOWN + 1].tolist()]
