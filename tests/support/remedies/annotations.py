@@ -325,6 +325,15 @@ def four_images(box: Box, **files: str) -> None:
         box.write(name.replace("__", "."), text)
 
 
+@advises(
+    "converters/sources/rows/label_file.py: give --delimiter {} --no-header, and the column of the class",
+    "convert set/images out --labels trainval.txt",
+    Way("--delimiter --no-header --label-column", 4),
+)
+def numbers_after_names(box: Box) -> None:
+    four_images(box, trainval__txt="1 0 1 1\n2 0 1 2\n3 1 2 1\n4 1 2 2\n")
+
+
 BOTH = {"train": 2, "test": 2}
 
 
