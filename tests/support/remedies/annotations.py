@@ -326,7 +326,7 @@ def four_images(box: Box, **files: str) -> None:
 
 
 @advises(
-    "converters/sources/rows/label_file.py: give --delimiter {} --no-header, and the column of the class",
+    "converters/sources/rows/label_file.py: give --delimiter ' ' --no-header, and the column of the class",
     "convert set/images out --labels trainval.txt",
     Way("--delimiter --no-header --label-column", 4),
 )
