@@ -13,6 +13,7 @@ from shardfeed.errors import name_text
 
 Finder = Callable[[str], list[int]]  # the numbers of the images that a name may mean
 _BESIDE_IMAGES = (".xml", ".txt", ".json", ".mat", ".png")  # of files that belong to an image, and are called like it
+_SLASH = re.compile("/")
 _NUMBER = re.compile(r"(\d+)\D*\Z")
 
 
@@ -21,26 +22,39 @@ class ImageNames:
 
     def __init__(self, keys: Iterable[bytes]) -> None:
         self.keys = [unicodedata.normalize("NFC", name_text(key)) for key in keys]
-        self._alike: dict[str, list[int]] = {}
+        self._of_key = {key: number for number, key in enumerate(self.keys)}
+        self._of_stem: dict[str, list[int]] = {}
+        self._of_end: dict[str, list[int]] = {}  # by the last part of a path, and by the last two
         for number, key in enumerate(self.keys):
-            name = posixpath.basename(key)
-            for form in {name, posixpath.splitext(name)[0]}:
-                self._alike.setdefault(form, []).append(number)
+            stem = posixpath.splitext(key)[0]
+            self._of_stem.setdefault(stem, []).append(number)
+            for end in {*_ends(key), *_ends(stem)}:
+                self._of_end.setdefault(end, []).append(number)
 
     def by_path(self, name: str) -> list[int]:
         """The images whose path agrees best with a name, from the end of both on; none with another folder."""
         path = _normal(name)
+        if path in self._of_key:
+            return [self._of_key[path]]
         stem = _stem(path)
-        ranks: dict[int, list[int]] = {}
-        for number in self._called(path):
-            key = self.keys[number]
-            forms = ((path, key), (path, posixpath.splitext(key)[0]), (stem, posixpath.splitext(key)[0]))
-            equal = next((rank for rank, (asked, own) in enumerate(forms) if asked == own), None)
-            ends = next((rank for rank, (asked, own) in enumerate(forms, 3) if _is_end(asked, own)), None)
-            rank = ends if equal is None else equal
-            if rank is not None:
-                ranks.setdefault(rank, []).append(number)
-        return ranks[min(ranks)] if ranks else []
+        whole = self._of_stem.get(path) or self._of_stem.get(stem)
+        return whole or self._by_end(path) or (self._by_end(stem) if stem != path else [])
+
+    def _by_end(self, path: str) -> list[int]:
+        """The images whose path, or else whose path without extension, is the end of a path, or the reverse."""
+        if not path:
+            return []
+        within = [path[place.end() :] for place in _SLASH.finditer(path)]  # without its first folders
+        if shorter := [self._of_key[end] for end in within if end in self._of_key]:
+            return shorter[:1]
+        longer = [number for number in self._of_end.get(_ends(path)[-1], ()) if self._ends_in(number, path)]
+        shorter = next((self._of_stem[end] for end in within if end in self._of_stem), [])
+        exact = [number for number in longer if self.keys[number].endswith("/" + path)]
+        return exact or longer or shorter
+
+    def _ends_in(self, number: int, path: str) -> bool:
+        key = self.keys[number]
+        return key.endswith("/" + path) or posixpath.splitext(key)[0].endswith("/" + path)
 
     def by_base(self, name: str) -> list[int]:
         """The images that have the last part of a name, in whatever folder."""
@@ -62,7 +76,7 @@ class ImageNames:
     def _called(self, path: str) -> list[int]:
         name = posixpath.basename(path)
         stem = posixpath.basename(_stem(path))
-        return sorted({*self._alike.get(name, ()), *self._alike.get(stem, ())}) if name else []
+        return sorted({*self._of_end.get(name, ()), *self._of_end.get(stem, ())}) if name else []
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
@@ -84,6 +98,7 @@ def _stem(path: str) -> str:
     return stem if names_image(os.fsencode("x" + end)) or end.lower() in _BESIDE_IMAGES else path
 
 
-def _is_end(one: str, other: str) -> bool:
-    """Whether one path is the end of the other, by whole parts."""
-    return one.endswith("/" + other) or other.endswith("/" + one)
+def _ends(path: str) -> list[str]:
+    """The last part of a path, and the last two, if it has them."""
+    parts = path.rsplit("/", 2)
+    return [parts[-1], "/".join(parts[-2:])][: len(parts)]
