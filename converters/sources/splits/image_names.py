@@ -45,16 +45,16 @@ class ImageNames:
         if not path:
             return []
         within = [path[place.end() :] for place in _SLASH.finditer(path)]  # without its first folders
-        if shorter := [self._of_key[end] for end in within if end in self._of_key]:
-            return shorter[:1]
-        longer = [number for number in self._of_end.get(_ends(path)[-1], ()) if self._ends_in(number, path)]
-        shorter = next((self._of_stem[end] for end in within if end in self._of_stem), [])
-        exact = [number for number in longer if self.keys[number].endswith("/" + path)]
-        return exact or longer or shorter
+        shorter = next((self._of_key[end] for end in within if end in self._of_key), None)
+        if shorter is not None:
+            return [shorter]
+        return self._longer(path) or next(filter(None, map(self._of_stem.get, within)), [])
 
-    def _ends_in(self, number: int, path: str) -> bool:
-        key = self.keys[number]
-        return key.endswith("/" + path) or posixpath.splitext(key)[0].endswith("/" + path)
+    def _longer(self, path: str) -> list[int]:
+        """The images whose path ends in a path; else those whose path without its extension does."""
+        end, numbers = "/" + path, self._of_end.get(_ends(path)[-1], ())
+        keys = [number for number in numbers if self.keys[number].endswith(end)]
+        return keys or [number for number in numbers if posixpath.splitext(self.keys[number])[0].endswith(end)]
 
     def by_base(self, name: str) -> list[int]:
         """The images that have the last part of a name, in whatever folder."""
