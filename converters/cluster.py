@@ -52,8 +52,8 @@ def shard_tasks(asked: PlannedConversion) -> ShardTasks:
     Args:
         source: as in `convert`. The nodes read the images from URLs, or from paths that are the same on every node.
         out: a URL such as "s3://bucket/name", or a directory that has this path in this process and on every node.
-        split, group_column, group_pattern, group_duplicates, to, shards, seed, image, max_bad, no_leaks: as in
-            `convert`.
+        split, split_list, group_column, group_pattern, group_duplicates, to, shards, seed, image, max_bad, no_leaks: as
+            in `convert`.
         replace, restart: as in `convert`; a dataset in a bucket is never replaced. `restart` does not remove shards
             from a bucket.
 

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from dataclasses import replace as replaced
 from typing import Annotated, NamedTuple
 
@@ -25,6 +25,7 @@ from shardfeed.converters.sources.foreign import known
 from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.source import Sample, Source, info_of
+from shardfeed.converters.sources.splits.split_list import SplitLists, check_all_have_splits, with_split_lists
 from shardfeed.declared import Typed, checked, taking
 from shardfeed.errors import TooManyRejectedError, UsageError, argument
 from shardfeed.processes import in_notebook, progress_bar
@@ -55,6 +56,7 @@ class PlannedConversion(OutputOptions, DatasetOptions):
         "see shardfeed.converters.sources.source",
     ]
     out: Out
+    split_list: SplitLists | None = field(default=None, kw_only=True)
 
 
 class Job(NamedTuple):
@@ -72,7 +74,10 @@ class Job(NamedTuple):
         """Check what was asked for. `by_nodes`: the nodes of a cluster send the shards to a bucket."""
         source, out = asked.source, asked.out
         if isinstance(source, str | os.PathLike):
-            source = open_source(source, options=options_of({"group_column": asked.group_column}))
+            options_of_source = options_of({"group_column": asked.group_column})
+            source = open_source(source, split_list=asked.split_list, options=options_of_source)
+        elif asked.split_list:
+            source = with_split_lists(source, asked.split_list)
         source = known(source)
         if is_address(out):
             from shardfeed.converters.commit.upload import Upload, UploadByNodes  # not above: a disk needs no client
@@ -89,6 +94,8 @@ class Job(NamedTuple):
             in_python = "split=Shares({'train': 0.9, 'test': 0.1}, 'hash')"
             shown = argument("split", python=in_python, typed="train=0.9,test=0.1")
             raise UsageError("split_by", "is how splits are drawn, and there are no shares", f"for example {shown}")
+        if options.fractions is None and info.onto is None:
+            check_all_have_splits(source)
         limits = RejectLimits.parse(asked.max_bad)
         check_apart(place.local, info.findings.folder)
         return cls(source, place, Staging(place.local), options, limits, replace)
@@ -189,6 +196,8 @@ def convert(asked: Conversion) -> Report:
             shards themselves.
         split: share of each split, adding up to 1, for samples without a split in the source; default: all in "train".
             Use `Shares` to choose how samples are drawn.
+        split_list: files with the names of the images of each split, for samples with names: `{"train": "train.txt",
+            "test": "test.txt"}`, or a table of names and splits; as in `open_source`.
         group_column: a column, a field of the images in annotations such as COCO's, or a feature of your own source:
             samples with the same value go to the same split.
         group_pattern: a regular expression for the whole file name, or, with a "/", for the whole path: samples with

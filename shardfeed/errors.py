@@ -61,16 +61,17 @@ _ARGUMENT = re.compile("\ue000(.*?)\ue001(.*?)\ue001(.*?)\ue002", re.DOTALL)
 _MARKS = "\ue000\ue001\ue002"
 
 
-def argument(name: str, value: object = None, *, python: str = "", typed: str = "") -> str:
+def argument(name: str, value: object = None, *, python: str = "", typed: str | Sequence[str] = "") -> str:
     """Format an argument for a message: `name=value` in Python, its flag on the command line.
 
-    `python`: the text to show instead of `name=value`. `typed`: the text to show after the flag instead of the value.
-    True is shown as the flag alone, False as the flag with `no-`.
+    `python`: the text to show instead of `name=value`. `typed`: the text to show after the flag instead of the value,
+    or several texts, each after the flag. True is shown as the flag alone, False as the flag with `no-`.
     """
     in_python = python or (name if value is None else f"{name}={value!r}")
     if isinstance(value, bool):
         name, value = (name if value else f"no_{name}"), None
-    after = typed or ("" if value is None else shlex.quote(str(value)))
+    several = [typed] if isinstance(typed, str) else typed
+    after = "\ue001".join(several) or ("" if value is None else shlex.quote(str(value)))
     return f"\ue000{name}\ue001{in_python}\ue001{after}\ue002"
 
 
@@ -104,7 +105,12 @@ def marked_arguments(text: str) -> Iterator[MarkedArgument]:
 
 def _format_arguments(text: str, flags: Mapping[str, str]) -> str:
     """Format the arguments in a part of a message as in Python; those in `flags` as on the command line."""
-    return _ARGUMENT.sub(lambda one: f"{flags[one[1]]} {one[3]}".rstrip() if one[1] in flags else one[2], text)
+    return _ARGUMENT.sub(lambda one: _as_typed(flags[one[1]], one[3]) if one[1] in flags else one[2], text)
+
+
+def _as_typed(flag: str, after: str) -> str:
+    """A flag and the text after it; the flag again before each further text."""
+    return " ".join(f"{flag} {text}".rstrip() for text in after.split("\ue001"))
 
 
 def arguments_in(error: "ShardfeedError") -> set[str]:
@@ -121,7 +127,7 @@ def spell_out(text: str) -> str:
     def one(found: re.Match[str]) -> str:
         name, python, typed = found.groups()
         flag = "--" + name.replace("_columns", "_column").replace("_", "-")
-        return f"{flag} {typed}".rstrip() + f" (in Python {python})"
+        return f"{_as_typed(flag, typed)} (in Python {python})"
 
     return _ARGUMENT.sub(one, text)
 

@@ -33,6 +33,7 @@ from shardfeed.converters.sources.open_source import open_source
 from shardfeed.converters.sources.options import options_of
 from shardfeed.converters.sources.reading import read_image
 from shardfeed.converters.sources.source import Sample, Source, SourceInfo, info_of
+from shardfeed.converters.sources.splits.split_list import SplitLists, with_split_lists
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -56,6 +57,7 @@ def append(
     split: Annotated[
         Mapping[str, float] | None, Typed("fractions of new samples (default: as before)", "A=F,B=F", read=typed_shares)
     ] = None,
+    split_list: SplitLists | None = None,
     group_column: GroupColumn = None,
     group_pattern: GroupPattern = None,
     group_duplicates: GroupDuplicates = False,
@@ -78,6 +80,7 @@ def append(
             skipped if its file has the stored sha256; a different sha256 is an error. Classes are matched by name.
         out: the directory to create; its parent must exist.
         split: share of each split, adding up to 1; default: the dataset's shares.
+        split_list: lists of the new samples of each split, as in `convert`.
         group_column, group_pattern, group_duplicates: as in `convert`; default: the dataset's own values.
         seed: decides the order of new samples, and their split; default: the seed of the dataset.
         new_classes: append unknown classes to the end of the dataset's list, instead of raising an error.
@@ -105,7 +108,9 @@ def append(
     group_column = group_column or groups.get("column")
     if isinstance(source, str | os.PathLike):
         check_no_dataset(source)
-        source = open_source(source, options=options_of({"group_column": group_column}))
+        source = open_source(source, split_list=split_list, options=options_of({"group_column": group_column}))
+    elif split_list:
+        source = with_split_lists(source, split_list)
     sha256 = SHA256 in opened.manifest.schema.features
     image = replace(_image_options(opened, options), sha256=sha256)
     grown = GrownSource(opened, source, new_classes=new_classes, sha256=sha256)

@@ -27,8 +27,15 @@ from shardfeed.converters.sources.readers import (
 )
 from shardfeed.converters.sources.recognition.decision import check_folders, with_tried_advice
 from shardfeed.converters.sources.recognition.request import Request
-from shardfeed.converters.sources.rows.rows import ColumnarSource
+from shardfeed.converters.sources.rows.rows import ColumnarSource, noted
 from shardfeed.converters.sources.source import Source
+from shardfeed.converters.sources.splits.likely_lists import likely_lists_in_errors, with_likely_lists
+from shardfeed.converters.sources.splits.split_list import (
+    SplitLists,
+    relocated,
+    typed_split_lists,
+    with_split_lists,
+)
 from shardfeed.declared import Typed, checked
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.manifest import has_manifest
@@ -56,6 +63,15 @@ def open_source(
     ] = (),
     exclude: Annotated[Globs, Typed("skip matching files or folders; repeatable", "PATTERN", many=True)] = (),
     follow_links: Annotated[bool, Typed("also follow links that point outside SOURCE")] = False,
+    split_list: Annotated[
+        SplitLists | None,
+        Typed(
+            "names of a split's images; FILE: with splits",
+            "NAME=FILE",
+            whole=typed_split_lists,
+            many=True,
+        ),
+    ] = None,
     options: Options | None = None,
 ) -> Source:
     """Open a path as a source, choosing the reader by its content.
@@ -83,18 +99,35 @@ def open_source(
             begins at the folder (`train/**/*.png`); a pattern that matches a folder matches everything in it.
         exclude: one or more patterns of the files to leave out.
         follow_links: also include files and folders outside of the folder if links in it lead there.
+        split_list: the file, or files, with the names of the images of each split: `{"train": "train.txt", "test":
+            "test.txt"}`; or one table of names and splits. Their paths are relative to the current directory, to
+            `path`, or to a folder above it. "rest" in place of a file means the images in no list, "none" in place of a
+            split leaves images out. Images in no list are left out if there are lists of "train" and of another split;
+            otherwise say what they are.
         options: `LabelOptions`, `AnnotationOptions` or `ColumnOptions`.
 
     Raises:
         UsageError: options contradict each other, the path is missing, files have no classes, or files fit two readers.
-        LabelFileError: a label file is ambiguous.
+        LabelFileError: a label file or a list of a split is ambiguous.
         StorageError: the folder cannot be read.
     """
     wanted: dict[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
     request = Request.of(path, options, reader=reader, **wanted)  # type: ignore[arg-type]  # an address may be any
     if is_address(path) or any(is_address(request.values.get(name)) for name in _PLACES):
-        return _open_remote(request)
-    opening = _Opening(replace(request, path=os.fsdecode(path)))
+        return _open_remote(request, split_list)
+    request = replace(request, path=os.fsdecode(path))
+    if split_list:
+        source = _decided(request)
+        with guarded(request.path):
+            return with_split_lists(source, split_list, request.path, encoding=request.values.get("encoding"))
+    look = Look(request.path, **request.wanted)
+    with likely_lists_in_errors(look):
+        return with_likely_lists(_decided(request), look)
+
+
+def _decided(request: Request) -> Source:
+    """The source of a path on this machine, before lists of splits. Raises UsageError with advice that was tried."""
+    opening = _Opening(request)
     try:
         source = opening.source()
         check_folders(source, opening.request)
@@ -212,8 +245,7 @@ class _Opening:
         if not self.notes:
             return source
         assert isinstance(source, ColumnarSource)
-        findings = replace(source.findings, notes=[*self.notes, *source.findings.notes])
-        return source.changed(findings=findings, kept=(*self.kept, source.kept))
+        return noted(source, *self.notes).changed(kept=(*self.kept, source.kept))
 
 
 def _fits_of_annotations(seen: Sequence[Evidence]) -> set[str]:
@@ -242,7 +274,7 @@ def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> 
         raise
 
 
-def _open_remote(request: Request) -> Source:
+def _open_remote(request: Request, split_list: SplitLists | None) -> Source:
     """The source of a path, a label file or a folder of images at URLs, by folders that stand for the URLs."""
     from shardfeed.converters.sources.mirror import Mirror  # not above: local sources need no client
 
@@ -257,8 +289,9 @@ def _open_remote(request: Request) -> Source:
 
     places = {name: local(request.values[name]) for name in _PLACES if name in request.values}
     here = replace(request, path=local(request.path), values={**request.values, **places})
+    wanted = {**here.wanted, "split_list": relocated(split_list, local)}
     with mirror.addresses_in_errors():
-        return mirror.source(open_source(here.path, reader=here.reader, options=here.options, **here.wanted))
+        return mirror.source(open_source(here.path, reader=here.reader, options=here.options, **wanted))
 
 
 def _only_folder(look: Look) -> str:

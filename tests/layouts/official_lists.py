@@ -109,6 +109,46 @@ def celeba_text(to: Files) -> None:
 
 
 @TOPIC.layout(
+    "CelebA with its splits: `list_eval_partition.txt`, lines of a name and 0, 1 or 2",
+    "convert img_align_celeba out --labels list_attr_celeba.txt --split-list list_eval_partition.txt",
+    Gives("train 2, validation 1, test 1", "Bald Male Young", where={"000002.jpg": "validation"}),
+)
+def celeba_splits(to: Files) -> None:
+    to.images("img_align_celeba/00000{1..4}.jpg")
+    rows = "\n".join(f"00000{i}.jpg {i % 2}  1 -1" for i in range(1, 5)).replace(" 0 ", " -1 ")
+    to.put("list_attr_celeba.txt", f"4\nBald Male Young\n{rows}")
+    to.put("list_eval_partition.txt", "000001.jpg 0\n000002.jpg 1\n000003.jpg 2\n000004.jpg 0")
+
+
+@TOPIC.layout(
+    "Oxford-IIIT Pet, the breeds with the official splits: `annotations/trainval.txt`, `annotations/test.txt`",
+    "convert oxford-iiit-pet/images out --split-list trainval=annotations/trainval.txt "
+    "--split-list test=annotations/test.txt",
+    Gives("trainval 2, test 2", "Abyssinian Bengal", where={"Bengal_2.jpg": "test"}),
+)
+def oxford_pets_splits(to: Files) -> None:
+    to.images("oxford-iiit-pet/images/{Abyssinian,Bengal}_{1..2}.jpg")
+    for number, name in enumerate(("trainval", "test"), 1):
+        text = f"Abyssinian_{number} 1 1 1\nBengal_{number} 2 1 2"
+        to.put(f"oxford-iiit-pet/annotations/{name}.txt", text)
+
+
+@TOPIC.layout(
+    "splits of CoOp: `split_zhou_Caltech101.json`, rows of a path, a number and a class for each split",
+    "convert 101_ObjectCategories out --split-list split_zhou_Caltech101.json",
+    Gives("train 2, validation 1, test 1", "camera emu", where={"emu/2.jpg": "test"}),
+)
+def coop_splits(to: Files) -> None:
+    to.images("101_ObjectCategories/{camera,emu}/{1..2}.jpg")
+    rows = {"train": ["camera/1.jpg", "emu/1.jpg"], "val": ["camera/2.jpg"], "test": ["emu/2.jpg"]}
+    content = {
+        split: [[name, int(name[0] == "e"), name.split("/")[0]] for name in of_split]
+        for split, of_split in rows.items()
+    }
+    to.put("split_zhou_Caltech101.json", content)
+
+
+@TOPIC.layout(
     "Kaggle's CelebA: `list_attr_celeba.csv`, columns of -1 and 1",
     "convert img_align_celeba out --labels list_attr_celeba.csv --one-hot Bald,Male,Young",
     Gives("train 2", "Bald Male Young", tags={"000001.jpg": "Young", "000002.jpg": "Bald Male"}),
@@ -130,7 +170,7 @@ def celeba_csv_columns(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "Food-101: class folders in `images/`, the lists `meta/train.txt`, `meta/test.txt`",
+    "Food-101: class folders in `images/`, the lists `meta/train.txt`, `meta/test.txt`, or the same as JSON",
     "convert food-101 out",
     Gives(
         "train 4, test 2",

@@ -132,7 +132,7 @@ def test_help_is_a_page(run: Run, monkeypatch: pytest.MonkeyPatch, command: str)
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith(f"usage: shardfeed {command} ")
-    assert len(lines) < 77
+    assert len(lines) < 78
     assert max(map(len, lines)) <= 100
     assert "%%" not in out
     shown = [action for action in command_parser(command)._actions if action.help != argparse.SUPPRESS]

@@ -213,6 +213,7 @@ class _BoxRows:
             return number
         if dialect.place == "corners" and split is not None:
             split = {"validate": "validation", "unassigned": None, "": None}.get(split.casefold(), split)
+            self.found.unassigned = True
         name = text[len("gs://") :].partition("/")[2] if text.startswith("gs://") else text
         size = read_size(*sides) if sides else None
         number = self.found.image(name, where=where, folder=one.folder, split=split, size=size, fields=fields)

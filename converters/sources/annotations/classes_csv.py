@@ -103,6 +103,7 @@ def _read_labels(found: Annotations) -> None:
 
 def _read_vertex(found: Annotations) -> None:
     """Vertex AI: a split, a path in a bucket, matched by its last parts, and a label."""
+    found.unassigned = True
     table = LabelTable(found.place, "csv", found.options.delimiter or ",", found.options.encoding)
     for line, cells in table.texts():
         if len(cells) != 3 or cells[0].casefold() not in _USES or not cells[2]:

@@ -17,7 +17,6 @@ from shardfeed.converters.sources.export_format import (
     image_name,
     name_of,
 )
-from shardfeed.converters.sources.files.listing import usual_split
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import LABEL, TEXT
 from shardfeed.split_words import usual_split

@@ -22,10 +22,10 @@ from shardfeed.converters.sources.export_format import (
 )
 from shardfeed.converters.sources.files.listing import IMAGE_FOLDERS
 from shardfeed.errors import IntegrityError
+from shardfeed.split_words import usual_split
 
 _IMAGES = b"images/"
 _USUAL_VOID = {8: 255, 16: 65535}
-from shardfeed.split_words import usual_split
 
 
 class MasksFormat(ExportFormat):

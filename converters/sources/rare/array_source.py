@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, islice
@@ -60,6 +60,11 @@ class ArrayBlocks:
 
     blocks: Sequence[Block]
     kept: np.ndarray | None = None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether samples have numbers for names, so that lists cannot name them; those of a database have keys."""
+        return all(getattr(block, "numbered", True) for block in self.blocks)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -384,7 +389,7 @@ def named_source(
             taken += [image, label]
             folder, stem = os.path.split(image.file)
             prefix = (f"{image.file}/" if len(groups) > 1 else "") + (f"{split}/" if split else "")
-            into = split or split_of(stem) or split_of(os.path.basename(folder))
+            into = split or _split_of_file(folder, stem, files)
             array, layout, ending, said_of_it = image.array.imaged()
             of_images += said_of_it
             labelled = label.array if label else None
@@ -451,6 +456,15 @@ def split_of(name: str) -> str | None:
     """Return the split in a name such as `mnist_train`; None if it has none or several."""
     found = {split for word in _words(name) if (split := usual_split(word))}
     return found.pop() if len(found) == 1 else None
+
+
+def _split_of_file(folder: str, stem: str, files: Collection[str]) -> str | None:
+    """The split by the name of a file or of its folder; "extra", as SVHN has it, beside files of usual splits."""
+    found = split_of(stem) or split_of(os.path.basename(folder))
+    if found is None and "extra" in _words(stem):
+        beside = any(split_of(os.path.splitext(os.path.basename(file))[0]) for file in files)
+        return "extra" if beside else None
+    return found
 
 
 def _is_one_image(array: Array) -> bool:

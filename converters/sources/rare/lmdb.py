@@ -273,6 +273,7 @@ class LmdbBlock:
     OCR: one for each image, or none. `ending`: of names of images like the first one.
     """
 
+    numbered = False  # the names of samples are their keys
     file: SourceFile
     prefix: bytes
     split: str | None

@@ -7,6 +7,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,7 @@ class Annotations:
         self._unread: dict[str, Counter[str]] = {}  # by the word for an entry: keys, and the number of their values
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files without annotations"
+        self.unassigned = False  # whether the format says that images are in no split: see `Splits`
 
     # --- called by a reader
 
@@ -543,7 +545,9 @@ class Annotations:
             splits = splits_by_folder(self.listing, listing)
         else:
             splits = self._of_places(self._splits, places, len(listing), None)
-        return None if all(split is None for split in splits) else Splits.of(splits)
+        return (
+            None if all(split is None for split in splits) else replace(Splits.of(splits), unassigned=self.unassigned)
+        )
 
     def _ids(self, places: np.ndarray, count: int) -> np.ndarray:
         """int64 [n]: each image's own number, -1 without."""

@@ -170,10 +170,14 @@ def _at(numbers: np.ndarray, ends: np.ndarray | None, index: int) -> int | list[
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]. None: the plan decides."""
+    """The split of each sample: `names[numbers[i]]`, `numbers` int8 or int64 [n]. None: the plan decides.
+
+    `unassigned`: whether the source says so itself, as AutoML's UNASSIGNED; else it says nothing of these samples.
+    """
 
     names: tuple[str | None, ...]
     numbers: np.ndarray
+    unassigned: bool = False
 
     @classmethod
     def coded(cls, splits: Iterable[str | None], codes: np.ndarray) -> "Splits":
@@ -397,6 +401,7 @@ class ClassMarks:
 class NumberedKeys:
     """Names of samples by their file and number: `train-0/00000017.jpg`."""
 
+    numbered = True  # so lists of names cannot name them
     prefixes: tuple[str, ...]
     digits: int
     endings: Sequence[bytes]

@@ -46,6 +46,7 @@ from shardfeed.schema import IMAGE_KEYS, is_plain
 from shardfeed.split_words import usual_split
 from shardfeed.text import counted, number, some
 
+_NUMBERS = re.compile(r"-?[0-9.]+(\s+-?[0-9.]+)+")  # after a path
 _WORDS_OF_NAME = re.compile(r"([^A-Za-z]+)")
 _LOOKED_AT = 1000  # lines examined to find the separator
 _OF_FOLDERS = ("labels", "images", "pattern")  # options that say what this is given by its place, or nothing
@@ -323,6 +324,7 @@ class LabelFile(ListedSource):
         if table.format == "text":
             table.paths_only = unlabelled and not _are_pairs(table, lookup)
             table.at_first = not table.paths_only and _classes_have_blanks(table, lookup)
+            _check_one_label(table, asked)
         columns = Columns(table, lookup, asked)
         read = LabelRows(table, columns, lookup)
         if not (read.files < len(listing)).any():
@@ -343,6 +345,19 @@ class LabelFile(ListedSource):
             rows.ledger.notes.append(f"rows whose files are left out by include and exclude: {left}")
         rows.ledger.skip(wanted)
         super().__init__(listing.take(files), rows)
+
+
+def _check_one_label(table: LabelTable, asked: LabelOptions) -> None:
+    """Raise LabelFileError if several numbers follow each path, `pug_1 1 1 1`: which one is the class is not known."""
+    if not table.at_first or asked.label_separator is not None:
+        return
+    lines = [(record.line, str(record.cells[1])) for record in islice(table, _LOOKED_AT)]
+    if lines and all(_NUMBERS.fullmatch(text.strip()) for _, text in lines):
+        line, text = lines[0]
+        problem = f"several numbers follow each path ('{escape(text)}'), expected one label"
+        chosen = argument("label_columns", python="label_columns=[1]", typed="2")
+        remedy = f"give {argument('delimiter', ' ')} {argument('header', False)}, and the column of the class: {chosen}"
+        raise LabelFileError(table.place(line), problem, remedy)
 
 
 def _are_pairs(table: LabelTable, lookup: PathLookup) -> bool:

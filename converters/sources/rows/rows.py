@@ -91,7 +91,8 @@ class ColumnarSource:
     """A Source (see source.py) of samples by number.
 
     `numbers`: int64 [n], the source's id of each image, for evaluation; or None. `described`: a sentence on what each
-    column was used for. `kept`: an object that must live as long as the source, such as a temporary folder.
+    column was used for. `kept`: an object that must live as long as the source, such as a temporary folder. `taken`:
+    int64 [m], the numbers of its samples, in order, if lists of splits leave others out; None: all are.
     """
 
     keys: Keys
@@ -104,6 +105,7 @@ class ColumnarSource:
     findings: Findings = field(default_factory=Findings)
     described: str = ""
     kept: object = None
+    taken: np.ndarray | None = None
 
     def info(self) -> SourceInfo:
         """Return what was found, and how the source is described."""
@@ -137,17 +139,18 @@ class ColumnarSource:
 
     def __repr__(self) -> str:
         """Describe the source in one line."""
-        parts = [number(len(self.keys), "sample"), *sorted(self.schema.features)]
+        parts = [number(len(self), "sample"), *sorted(self.schema.features)]
         if self.splits is None:
             return f"{type(self).__name__}({', '.join(parts)})"
         splits = some(name for name in self.splits.names if name is not None)
         return f"{type(self).__name__}({', '.join(parts)}; splits {splits})"
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.keys) if self.taken is None else len(self.taken)
 
     def __getitem__(self, index: int, /) -> Sample:
-        index = sample_number(index, len(self.keys))
+        index = sample_number(index, len(self))
+        index = index if self.taken is None else self.taken.item(index)
         return Sample(
             self.keys[index],
             self.images[index],
@@ -157,6 +160,11 @@ class ColumnarSource:
             None if self.numbers is None else self.numbers.item(index),
             None if self.rasters is None else self.rasters.of_image(index),
         )
+
+
+def noted(source: ColumnarSource, *notes: str) -> ColumnarSource:
+    """The source with notes in front of its own."""
+    return source.changed(findings=replace(source.findings, notes=[*notes, *source.findings.notes]))
 
 
 class Names:

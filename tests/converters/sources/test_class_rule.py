@@ -31,8 +31,8 @@ NUMBERED = (
     "mds",
     "webdataset",
 )  # take offsets and maps, too
-LISTED = ("imagefolder", "split-lists", "from_dicts", "file_names")  # class names alone
-NAMED = ("folder",)  # integers are names
+LISTED = ("imagefolder", "from_dicts", "file_names")  # class names alone
+NAMED = ("folder", "split-lists")  # integers are names
 READERS = (*NUMBERED, *LISTED, *NAMED)
 
 Labels = Sequence[int] | Sequence[str]

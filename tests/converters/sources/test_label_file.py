@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_images import image_file, put
 
 from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.converters.sources.open_source import open_source
@@ -1101,3 +1102,14 @@ def test_json_and_xml_that_nobody_knows_are_no_label_files(tmp_path: Path, name:
     photos, path = plant(tmp_path / "photos", "a.jpg"), write(tmp_path, content, name)
     with pytest.raises(UsageError, match=f"is {said}.* in no known annotation format,"):
         open_source(photos, options=LabelOptions(labels=path))
+
+
+def test_several_numbers_after_a_path_are_no_class(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        put(tmp_path / "images" / f"{name}.png", image_file())
+    put(tmp_path / "trainval.txt", "a 1 1 1\nb 2 2 1\n")
+    with pytest.raises(LabelFileError) as caught:
+        LabelFile(tmp_path / "trainval.txt", root=tmp_path / "images")
+    assert caught.value.place == f"{tmp_path}/trainval.txt:1"
+    options = {"delimiter": " ", "header": False, "label_columns": [2], "class_names": ["x", "y", "z"]}
+    assert len(LabelFile(tmp_path / "trainval.txt", root=tmp_path / "images", **options)) == 2

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import numpy as np
+
 from remedies.typed import Box, Way, advises
 
 IMAGES = {"DIR": "photos"}
@@ -316,6 +318,82 @@ def food_101(box: Box) -> None:
         box.images(*(f"set/images/{label}/{i}.jpg" for i in range(2)))
     box.write("set/meta/train.txt", "cake/0\nsoup/0\n")
     box.write("set/meta/test.txt", "cake/1\nsoup/1\n")
+
+
+def four_images(box: Box, **files: str) -> None:
+    box.images("set/images/cake/1.jpg", "set/images/cake/2.jpg", "set/images/soup/3.jpg", "set/images/soup/4.jpg")
+    for name, text in files.items():
+        box.write(name.replace("__", "."), text)
+
+
+@advises(
+    "converters/sources/rows/label_file.py: give --delimiter ' ' --no-header, and the column of the class",
+    "convert set/images out --labels trainval.txt",
+    Way("--delimiter --no-header --label-column", 4),
+)
+def numbers_after_names(box: Box) -> None:
+    four_images(box, trainval__txt="1 0 1 1\n2 0 1 2\n3 1 2 1\n4 1 2 2\n")
+
+
+BOTH = {"train": 2, "test": 2}
+
+
+@advises(
+    "converters/sources/splits/likely_lists.py: --split-list {}",
+    "convert set/images out",
+    Way("--split-list", BOTH, onto="convert set/images other", out="other"),
+)
+def a_table_of_splits_beside_images(box: Box) -> None:
+    four_images(box)
+    box.write("set/images/my_split.csv", "image,split\n1,train\n2,test\n3.jpg,train\n4.jpg,test\n")
+
+
+@advises(
+    "converters/sources/splits/row_splits.py: give --split-list {}={} if all its images are in",
+    "convert set/images out --split-list a_train.csv",
+    Way("--split-list", {"train": 4}, drop="--split-list"),
+)
+def a_list_without_a_name(box: Box) -> None:
+    four_images(box, a_train__csv="image,colour\n1,red\n2,blue\n3,red\n4,blue\n")
+
+
+@advises(
+    "converters/sources/splits/split_list.py: --split-list {}={}",
+    "convert set/images out --split-list test=t.txt",
+    Way("--split-list", {"train": 3, "test": 1}),
+)
+def a_list_of_the_tests_alone(box: Box) -> None:
+    four_images(box, t__txt="2\n")
+
+
+@advises(
+    "converters/sources/splits/split_list.py: give --split-list {} to read all of them",
+    "convert set/images out --split-list val=s.json",
+    Way("--split-list", BOTH, drop="--split-list"),
+)
+def a_file_of_other_splits(box: Box) -> None:
+    four_images(box, s__json=json.dumps({"train": ["1", "3"], "test": ["2", "4"]}))
+
+
+@advises(
+    "converters/sources/splits/split_list.py: give --split-list {}, without a name",
+    "convert set/images out --split-list train=s.csv",
+    Way("--split-list", BOTH, drop="--split-list"),
+)
+def a_table_of_splits_with_a_name(box: Box) -> None:
+    four_images(box, s__csv="image,split\n1,train\n2,test\n3,train\n4,test\n")
+
+
+@advises(
+    "converters/sources/splits/split_list.py: give {} to add them to train, {} for a split of",
+    "convert set out",
+    Way("--split-list", {"train": 24, "test": 2}),
+    Way("--split", {"train": 22, "validation": 2, "test": 2}),
+)
+def a_file_without_a_split_beside_others(box: Box) -> None:
+    (box.root / "set").mkdir()
+    for name, count in (("train", 4), ("test", 2), ("data", 20)):
+        np.savez(box.root / f"set/{name}.npz", x=np.zeros((count, 8, 8, 3), np.uint8), y=np.arange(count) % 2)
 
 
 def masks(box: Box, *values: int, count: int = 3) -> None:

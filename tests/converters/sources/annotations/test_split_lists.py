@@ -45,7 +45,7 @@ def test_classes_by_folders_and_splits_by_lists(lists: dict[str, str], tmp_path:
     ]  # fmt: skip
     notes = " ".join(info_of(source).findings.notes)
     assert "--reader folder on `images`" in notes
-    assert "image files in no list, left out: 1 (dog/4.png)" in notes
+    assert "images in no list, left out: 1 (dog/4.png)" in notes
     assert len(open_source(tmp_path / "set" / "images", reader="folder")) == 4
 
 
@@ -53,7 +53,6 @@ def test_classes_by_folders_and_splits_by_lists(lists: dict[str, str], tmp_path:
     ("lists", "place"),
     [
         ({**FOOD, "meta/test.txt": "cat/1\n"}, "meta/test.txt:1"),
-        ({**CUB, "train_test_split.txt": "1 1\n2 0\n"}, "images.txt:3"),
         ({**CUB, "train_test_split.txt": "1 1\n2 0\n3 yes\n"}, "train_test_split.txt:3"),
     ],
 )

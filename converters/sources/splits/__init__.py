@@ -1,0 +1,1 @@
+"""Lists that say which images belong to a split: `--split-list`."""
