@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from shardfeed.pipelines.geometry import BY_ORDER, LEAST_SIDE, Crop
+from shardfeed.pipelines.augment.crops import BY_ORDER, Crop
+from shardfeed.pipelines.geometry import LEAST_SIDE
 from shardfeed.pipelines.tensorflow.augmented import boxes_after_moves, finished_points, move_rasters
 
 
