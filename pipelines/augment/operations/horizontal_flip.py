@@ -1,8 +1,8 @@
 """Images whose left and right are swapped: the flip of a random crop.
 
-It is no edit: it is `View.mirrored`, known before the image is decoded, so that the resize writes each row backwards
-and no pixel is moved twice. Pixels: `decoding/pixels.py` and shardfeed/native on the host, `torch/encoded.py` on a
-device. Boxes, key points and masks: the functions below, of which `tensorflow/views.py` has the same.
+It is no edit: it is `View.mirrored`, known before the image is decoded, so that the compiled resize writes each row
+backwards and moves no pixel twice. Pixels: `decoding/pixels.py` and shardfeed/native on the host, `torch/encoded.py`
+on a device. Boxes, key points and masks: the functions below, of which `tensorflow/views.py` has the same.
 """
 
 import numpy as np
