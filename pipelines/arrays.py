@@ -32,11 +32,12 @@ from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
 from shardfeed.pipelines.augment.operations.letterbox import Letterbox
 from shardfeed.pipelines.augment.operations.random_resized_crop import AREA, ASPECT_RATIO, RandomCrop, RandomWindow
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform, transformed_batch
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
-from shardfeed.pipelines.geometry import View, see_raster, to_source
+from shardfeed.pipelines.geometry import see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples

@@ -18,7 +18,7 @@ may move or erase pixels: `View.moves`, which `augment.places` follows, for Tens
 - There is no way back by `to_source` once places have moved.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -28,31 +28,12 @@ from shardfeed.errors import UsageError, shown
 from shardfeed.pipelines.augment.edits import Edit
 from shardfeed.pipelines.augment.operations.horizontal_flip import flipped_columns, flipped_points, flipped_sides
 from shardfeed.pipelines.augment.places import are_mirrored, are_moved, move_boxes, move_points, move_raster
-from shardfeed.pipelines.windows import Window
+from shardfeed.pipelines.augment.view import View
 
 MIN_VISIBLE = 0.1  # default share of an object's box: with less, the object is dropped
 # Share of the target's side: narrower boxes are dropped. So minimum and maximum differ in float32, in pixels and as
 # fractions, and no model gets a box without area.
 LEAST_SIDE = 2.0**-20
-
-
-class View(NamedTuple):
-    """The part of an image that a sample shows: `window` of an image of `size`, resized to `content`.
-
-    `target`: size of the output image. `content`: its part that is not padding, or all of it. All are in pixels; `size`
-    and `target` are (height, width). `mirrored`: whether left and right are swapped within the content. `moves`: what
-    augmentations then do to places in the target, in turn, with the numbers of `Edit`.
-    """
-
-    size: tuple[int, int]
-    window: Window
-    target: tuple[int, int]
-    content: Window
-    mirrored: bool = False
-    moves: tuple[tuple[Edit, np.ndarray], ...] = ()
-
-
-ChooseView = Callable[[int, int], View]  # from an image's height and width
 
 
 class SeenBoxes(NamedTuple):
@@ -73,11 +54,6 @@ class SeenBoxes(NamedTuple):
         """Those of some rows, by number or as bool [k]."""
         columns: Any = (None if values is None else values[rows] for values in self)
         return SeenBoxes(*columns)
-
-
-def cropped(size: tuple[int, int], window: Window, target: tuple[int, int], mirrored: bool = False) -> View:
-    """Return the view of a window that fills the target."""
-    return View(size, window, target, Window(0, 0, *target), mirrored)
 
 
 def reduction(size: tuple[int, int], target: tuple[int, int]) -> int:

@@ -1,7 +1,7 @@
 """The role of a crop: the first operation of every list, which chooses the part of an image that is decoded.
 
 It is no `Augmentation`, as its window is known before there are pixels: a decoder leaves out what is not in it, and
-resizes the rest into the batch. What it chooses is a `geometry.View`, which boxes, masks and key points follow. The
+resizes the rest into the batch. What it chooses is a `view.View`, which boxes, masks and key points follow. The
 crops are `operations/random_resized_crop.py`, `center_crop.py` and `letterbox.py`; the flip is `horizontal_flip.py`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.augmentation import Augmentation, Effect, drawn_edits, joined_effect
 from shardfeed.pipelines.augment.edits import Edits
-from shardfeed.pipelines.geometry import ChooseView, View
+from shardfeed.pipelines.augment.view import ChooseView, View
 from shardfeed.pipelines.windows import uniform_numbers
 
 BY_ORDER = (0, 0)  # the target of a crop whose size is the shape that an order gives each batch

@@ -16,9 +16,9 @@ from shardfeed.pipelines.arguments import check_crop
 from shardfeed.pipelines.augment.augmentation import Effect
 from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.places import packed
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.decoding.pixels import has_opencv
 from shardfeed.pipelines.engine import ImageMaker, Records
-from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.orders.order import Order
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Samples, pixel_dtype

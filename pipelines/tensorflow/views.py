@@ -15,7 +15,7 @@ from shardfeed.pipelines.tensorflow.augmented import boxes_after_moves, finished
 
 
 class ViewTensors(NamedTuple):
-    """`geometry.View` as tensors.
+    """`view.View` as tensors.
 
     `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
     image, and of the target. `target`: (height, width); int32 [] each, if the order decides them. `mirrored`: bool [];

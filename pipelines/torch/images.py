@@ -27,8 +27,8 @@ from shardfeed.pipelines.augment.host import edit_image
 from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
 from shardfeed.pipelines.augment.operations.letterbox import Letterbox
 from shardfeed.pipelines.augment.operations.random_resized_crop import AREA, ASPECT_RATIO, RandomCrop, RandomWindow
+from shardfeed.pipelines.augment.view import ChooseView, View, cropped
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
-from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import ViewTransform

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.crops import Crop
-from shardfeed.pipelines.geometry import View, cropped
+from shardfeed.pipelines.augment.view import View, cropped
 from shardfeed.pipelines.windows import Window
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.crops import Crop
-from shardfeed.pipelines.geometry import View
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.windows import Window
 
 

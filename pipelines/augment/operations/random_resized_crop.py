@@ -14,7 +14,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment.augmentation import Augmentation
 from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.operations import horizontal_flip
-from shardfeed.pipelines.geometry import ChooseView, View, cropped
+from shardfeed.pipelines.augment.view import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window, uniform_numbers
 
 AREA = (0.08, 1.0)  # of a window by default: its share of the image, least and most

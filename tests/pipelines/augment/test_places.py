@@ -22,7 +22,8 @@ from shardfeed.pipelines.augment.places import (
     packed,
     unpacked,
 )
-from shardfeed.pipelines.geometry import View, cropped, see_areas, see_boxes, see_points, see_raster, to_source
+from shardfeed.pipelines.augment.view import View, cropped
+from shardfeed.pipelines.geometry import see_areas, see_boxes, see_points, see_raster, to_source
 from shardfeed.pipelines.windows import Window
 
 GEOMETRIC = [way for way in WAYS if way != "erased"]

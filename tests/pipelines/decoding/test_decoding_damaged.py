@@ -15,9 +15,9 @@ from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
 from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
+from shardfeed.pipelines.augment.view import View, cropped
 from shardfeed.pipelines.decoding.batch import BatchDecoder
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, _jpeg_shape, plan_view
-from shardfeed.pipelines.geometry import View, cropped
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED
 
