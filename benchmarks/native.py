@@ -26,10 +26,9 @@ import numpy as np
 import shardfeed
 from shardfeed.converters import ImageFolder, ImageOptions, convert
 from shardfeed.native import library
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.decoding import compiled
 from shardfeed.pipelines.decoding.batch import BatchDecoder
-from shardfeed.pipelines.geometry import RandomCrop
-from shardfeed.pipelines.windows import RandomWindow
 
 BATCH, TARGET = 64, (224, 224)
 PATHS = ((1, "compiled"), (0, "Python"))

@@ -17,10 +17,11 @@ from PIL import Image, ImageDraw
 from torch import nn
 
 from shardfeed.formats.example import encode
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.decoding.batch import BatchDecoder
-from shardfeed.pipelines.geometry import CenterCrop, Crop, RandomCrop
 from shardfeed.pipelines.torch.images import shrunk
-from shardfeed.pipelines.windows import RandomWindow
 from shardfeed.schema import ENCODED, Feature, Schema
 
 FEATURES = {ENCODED: Feature("bytes")}

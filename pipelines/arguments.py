@@ -11,8 +11,9 @@ from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.declared import check
 from shardfeed.errors import UsageError, escape, shown
 from shardfeed.pipelines.augment.augmentation import Augmentation
+from shardfeed.pipelines.augment.crops import BY_ORDER, Crop, Crops
 from shardfeed.pipelines.augment.mixing.mixing import Mixing
-from shardfeed.pipelines.geometry import BY_ORDER, Crop, Crops, RandomCrop
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop
 from shardfeed.pipelines.orders.order import Order, StoredOrder
 from shardfeed.pipelines.orders.shapes import Shape, ShapeOrder, Side
 from shardfeed.pipelines.samples import Mixture, Samples, pixel_dtype

@@ -28,11 +28,16 @@ from shardfeed.pipelines.arguments import (
     views_crop,
 )
 from shardfeed.pipelines.arguments import image_size as checked_size
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.operations.random_resized_crop import AREA, ASPECT_RATIO, RandomCrop, RandomWindow
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform, transformed_batch
 from shardfeed.pipelines.caching.client import begin_reading, chunk_of, read_ahead_in_order, reads_in_turn
 from shardfeed.pipelines.decoding.batch import ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader
-from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop, View, see_raster, to_source
+from shardfeed.pipelines.geometry import see_raster, to_source
 from shardfeed.pipelines.objects import decoded_mask, multi_hot, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike
@@ -41,7 +46,7 @@ from shardfeed.pipelines.orders.order import DrawnSamples, IndexedOrder, progres
 from shardfeed.pipelines.orders.position import Position
 from shardfeed.pipelines.ranks import Ranks, RanksLike, even_cuts, ranks_of_environment, ranks_of_jax
 from shardfeed.pipelines.samples import Samples, SamplesLike, SplitLike, pixel_dtype
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, batch_seed
+from shardfeed.pipelines.windows import batch_seed
 from shardfeed.processes import WorkerCount
 from shardfeed.readers.skip import Damaged, Skip
 from shardfeed.schema import ENCODED, LABEL, RESTARTS, Schema

@@ -13,10 +13,11 @@ import numpy as np
 from shardfeed.errors import IntegrityError, MissingExtraError, RecordError
 from shardfeed.foreign import name_of
 from shardfeed.formats.example import decode
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.caching.client import reading
 from shardfeed.pipelines.decoding.batch import Batch, Decode, UndecodableError
 from shardfeed.pipelines.decoding.packed import decoder_of
-from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import BlockOrder, DrawnSamples, IndexedOrder
 from shardfeed.pipelines.prefetch import prefetch_threads
 from shardfeed.pipelines.samples import Samples, images_checked, named

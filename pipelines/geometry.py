@@ -4,8 +4,8 @@ This is the reference, in NumPy. TensorFlow and PyTorch compute the same in floa
 order, so results are equal bit for bit; for rasters and masks, pixels are chosen with integer arithmetic. Tests check
 this.
 
-One `View`, drawn by the image's transform, applies to all parts of a sample. After the crop, augmentations may move or
-erase pixels: `View.moves`, which `augment.places` follows, for TensorFlow too.
+One `View`, as a crop of `augment/crops.py` chooses it, applies to all parts of a sample. After the crop, augmentations
+may move or erase pixels: `View.moves`, which `augment.places` follows, for TensorFlow too.
 
 - Boxes: the four corners move; the result is the box around what of that shape is still in the target. Its visible
   share is that of the crop, times the share of the moved shape that is in the target and not erased; an erased
@@ -18,43 +18,22 @@ erase pixels: `View.moves`, which `augment.places` follows, for TensorFlow too.
 - There is no way back by `to_source` once places have moved.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from shardfeed.declared import Range, checked
 from shardfeed.errors import UsageError, shown
-from shardfeed.pipelines.augment.augmentation import Augmentation, Effect, drawn_edits, joined_effect
-from shardfeed.pipelines.augment.edits import Edit, Edits
+from shardfeed.pipelines.augment.edits import Edit
+from shardfeed.pipelines.augment.operations.horizontal_flip import flipped_columns, flipped_points, flipped_sides
 from shardfeed.pipelines.augment.places import are_mirrored, are_moved, move_boxes, move_points, move_raster
-from shardfeed.pipelines.windows import RandomWindow, Window, center_window, uniform_numbers
+from shardfeed.pipelines.augment.view import View
 
 MIN_VISIBLE = 0.1  # default share of an object's box: with less, the object is dropped
 # Share of the target's side: narrower boxes are dropped. So minimum and maximum differ in float32, in pixels and as
 # fractions, and no model gets a box without area.
 LEAST_SIDE = 2.0**-20
-
-
-class View(NamedTuple):
-    """The part of an image that a sample shows: `window` of an image of `size`, resized to `content`.
-
-    `target`: size of the output image. `content`: its part that is not padding, or all of it. All are in pixels; `size`
-    and `target` are (height, width). `mirrored`: whether left and right are swapped within the content. `moves`: what
-    augmentations then do to places in the target, in turn, with the numbers of `Edit`.
-    """
-
-    size: tuple[int, int]
-    window: Window
-    target: tuple[int, int]
-    content: Window
-    mirrored: bool = False
-    moves: tuple[tuple[Edit, np.ndarray], ...] = ()
-
-
-ChooseView = Callable[[int, int], View]  # from an image's height and width
 
 
 class SeenBoxes(NamedTuple):
@@ -75,19 +54,6 @@ class SeenBoxes(NamedTuple):
         """Those of some rows, by number or as bool [k]."""
         columns: Any = (None if values is None else values[rows] for values in self)
         return SeenBoxes(*columns)
-
-
-def cropped(size: tuple[int, int], window: Window, target: tuple[int, int], mirrored: bool = False) -> View:
-    """Return the view of a window that fills the target."""
-    return View(size, window, target, Window(0, 0, *target), mirrored)
-
-
-def letterboxed(size: tuple[int, int], target: tuple[int, int]) -> View:
-    """Return the view of a whole image, centred in the target with its aspect ratio kept."""
-    scale = min(target[0] / size[0], target[1] / size[1])
-    height, width = (max(1, round(side * scale)) for side in size)
-    content = Window((target[0] - height) // 2, (target[1] - width) // 2, height, width)
-    return View(size, Window(0, 0, *size), target, content)
 
 
 def reduction(size: tuple[int, int], target: tuple[int, int]) -> int:
@@ -129,7 +95,7 @@ def _boxes_in_crop(boxes: np.ndarray, view: View, min_visible: float) -> SeenBox
         visible = (wide * tall) / ((xs[:, 1] - xs[:, 0]) * (ys[:, 1] - ys[:, 0]))
     kept = np.flatnonzero(broad & high & (visible >= np.float32(min_visible)))
     if view.mirrored:
-        seen_xs = np.float32(1) - seen_xs[:, ::-1]
+        seen_xs = flipped_sides(seen_xs)
     xs, ys = _in_target(seen_xs, seen_ys, view)
     return SeenBoxes(np.stack([xs[:, 0], ys[:, 0], xs[:, 1], ys[:, 1]], 1)[kept], kept, visible[kept])
 
@@ -146,7 +112,7 @@ def see_points(
     x, y = _in_window(x, y, view)
     inside = (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
     if view.mirrored:
-        x = np.float32(1) - x
+        x = flipped_points(x)
     points = np.stack(_in_target(x, y, view), 2)
     return finished_points(points, inside, visibility, view.mirrored, view.moves, view.target, flip)
 
@@ -188,8 +154,7 @@ def see_raster(pixels: np.ndarray, view: View, padding: int | None = 0) -> np.nd
     rows = _sources(view.window.top, view.window.height, view.content.top, view.content.height, view.target[0])
     columns = _sources(view.window.left, view.window.width, view.content.left, view.content.width, view.target[1])
     if view.mirrored:
-        part = slice(view.content.left, view.content.left + view.content.width)
-        columns[part] = columns[part][::-1].copy()
+        columns = flipped_columns(columns, view.content)
     seen = (rows >= 0)[:, None] & (columns >= 0)
     shown = pixels[np.ix_(np.maximum(rows, 0), np.maximum(columns, 0))]
     return move_raster(np.where(seen, shown, pixels.dtype.type(padding or 0)), view.moves, padding)
@@ -329,193 +294,3 @@ def _sources(start: int, extent: int, content_start: int, content: int, target: 
     place = np.arange(target) - content_start
     nearest = start + (2 * place + 1) * extent // (2 * content)
     return np.where((place >= 0) & (place < content), nearest, -1)
-
-
-BY_ORDER = (0, 0)  # the target of a crop whose size is the shape that an order gives each batch
-
-
-class Crop:
-    """A rule that chooses the window of an image to resize to `target`, (height, width) in pixels. Pickles.
-
-    A target `BY_ORDER` becomes one by `at`. `channels`: of the result, 3, or 1 for brightness alone. `draws`: whether
-    views are drawn at random. `mirrors`, `letterboxes`: whether a view may be mirrored, or padded with the value
-    `fill`. `several`: whether a batch has a list of images, one for each of the `parts`. `augment`: what is done to the
-    images after that.
-    """
-
-    target: tuple[int, int]
-    channels: int = 3
-    draws: bool = False
-    mirrors: bool = False
-    letterboxes: bool = False
-    fill: int = 0
-    several: bool = False
-    augment: tuple[Augmentation, ...] = ()
-
-    def at(self, shape: tuple[int, int] | None) -> "Crop":
-        """Return the crop to the shape of a batch; itself if it has a size. Raises UsageError if there is neither."""
-        if self.target != BY_ORDER:
-            return self
-        if shape is None:
-            remedy = "give it one; or order=Global(shapes=...) to a loader, and iterate over that loader itself"
-            raise UsageError("size", "the crop has no size, and this batch has no shape", remedy)
-        return self._to(shape)
-
-    @property
-    def parts(self) -> "Sequence[Crop]":
-        """The crops of several views; else itself."""
-        return (self,)
-
-    def _to(self, shape: tuple[int, int]) -> "Crop":
-        made: Any = self
-        return replace(made, target=shape)
-
-    @property
-    def effect(self) -> Effect:
-        """Possible effects of the augmentations on places."""
-        return joined_effect(self.augment)
-
-    @property
-    def swaps_sides(self) -> bool:
-        """Whether left and right may be swapped, by the crop or by an augmentation."""
-        return self.mirrors or Effect.MIRRORS in self.effect
-
-    @property
-    def goes_back(self) -> bool:
-        """Whether `to_source` has a way back to the image, for every view."""
-        return not self.mirrors and Effect.MOVES not in self.effect
-
-    def edits(self, seeds: np.ndarray) -> Edits | None:
-        """The edits of the images with these seeds, int64 [k, 2]; None: there are none."""
-        return drawn_edits(self.augment, seeds, self.target) if self.augment else None
-
-    def augmented(self, augment: Sequence[Augmentation]) -> "Crop":
-        """The same with other augmentations."""
-        made: Any = self
-        return replace(made, augment=tuple(augment))
-
-    @property
-    def augments(self) -> bool:
-        """Whether there are augmentations, of any part."""
-        return any(part.augment for part in self.parts)
-
-    def check_pixels(self, dtype: np.dtype) -> None:
-        """Raise UsageError unless the augmentations of all parts are defined for pixels of this dtype."""
-        for part in self.parts:
-            for each in part.augment:
-                each.check(part.channels, dtype, part.target)
-
-    def view(self, height: int, width: int) -> View:
-        """Return the view of an image of this size, unless views are drawn."""
-        raise NotImplementedError
-
-    def choice(self, numbers: np.ndarray) -> ChooseView:
-        """Return the function that gives a view. `numbers`: a sample's row of `uniform_numbers`, if drawn."""
-        del numbers
-        return self.view
-
-    def choices(self, seeds: np.ndarray) -> Sequence[ChooseView]:
-        """Return `choice` for each seed, int64 [k, 2] as an order gives them; faster than one at a time."""
-        numbers = uniform_numbers(seeds) if self.draws else np.zeros((len(seeds), 0), np.float32)
-        return [self.choice(row) for row in numbers]
-
-    def windows(self, seeds: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The windows of images of `sizes`, int64 [k, 2], as int64 [k, 4], and whether each is mirrored, bool [k]."""
-        views = [choose(*size) for choose, size in zip(self.choices(seeds), sizes.tolist(), strict=True)]
-        windows = np.array([view.window for view in views], np.int64).reshape(-1, 4)
-        return windows, np.array([view.mirrored for view in views], bool)
-
-
-@dataclass(frozen=True)
-class RandomCrop(Crop):
-    """A random window, mirrored half of the time if `flip` is set.
-
-    Without a size, its aspect ratio is a factor of the shape's.
-    """
-
-    target: tuple[int, int]
-    window: RandomWindow
-    flip: bool
-    channels: int = 3
-    augment: tuple[Augmentation, ...] = ()
-    draws = True
-
-    @property
-    def mirrors(self) -> bool:  # type: ignore[override]  # it is never set
-        return self.flip
-
-    def _to(self, shape: tuple[int, int]) -> Crop:
-        return replace(self, target=shape, window=self.window.times(shape[1] / shape[0]))
-
-    def choice(self, numbers: np.ndarray) -> ChooseView:
-        return partial(self._view, numbers)
-
-    def _view(self, numbers: np.ndarray, height: int, width: int) -> View:
-        window = self.window.draw(numbers, height, width)
-        return cropped((height, width), window, self.target, self.flip and bool(self.window.flipped(numbers)))
-
-    def windows(self, seeds: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `Crop.windows`, for all images in one go."""
-        numbers = uniform_numbers(seeds)
-        return self.window.draw_all(numbers, sizes), self.window.flipped(numbers) & self.flip
-
-
-@dataclass(frozen=True)
-class CenterCrop(Crop):
-    """The centre: the largest window with the target's aspect ratio, times `crop_fraction`."""
-
-    target: tuple[int, int]
-    crop_fraction: float
-    channels: int = 3
-    augment: tuple[Augmentation, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.crop_fraction <= 1:
-            raise UsageError("crop_fraction", f"got {self.crop_fraction!r}, expected more than 0, at most 1")
-
-    def view(self, height: int, width: int) -> View:
-        return cropped((height, width), center_window(height, width, self.target, self.crop_fraction), self.target)
-
-
-@dataclass(frozen=True)
-class Letterbox(Crop):
-    """The whole image, padded with the value `fill`."""
-
-    target: tuple[int, int]
-    fill: int
-    channels: int = 3
-    augment: tuple[Augmentation, ...] = ()
-    letterboxes = True
-
-    def view(self, height: int, width: int) -> View:
-        return letterboxed((height, width), self.target)
-
-
-@dataclass(frozen=True)
-class Crops(Crop):
-    """Several views of each image, `parts[n]` by the seeds that `windows.view_seeds` gives view n. Each has a size."""
-
-    views: Sequence[Crop]
-    several = True
-
-    @property
-    def parts(self) -> Sequence[Crop]:
-        return self.views
-
-    # None of these is ever set.
-
-    @property
-    def target(self) -> tuple[int, int]:  # type: ignore[override]
-        return self.views[0].target
-
-    @property
-    def channels(self) -> int:  # type: ignore[override]
-        return self.views[0].channels
-
-    @property
-    def draws(self) -> bool:  # type: ignore[override]
-        return any(view.draws for view in self.views)
-
-    @property
-    def mirrors(self) -> bool:  # type: ignore[override]
-        return any(view.mirrors for view in self.views)

@@ -12,17 +12,10 @@ from shardfeed.declared import Range
 from shardfeed.errors import IntegrityError, UsageError
 from shardfeed.kinds import BOXES, KEYPOINTS, MASKS, RASTERS, ROTATED, RecordKind
 from shardfeed.pipelines.augment.augmentation import Effect, joined_effect
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, undecodable
-from shardfeed.pipelines.geometry import (
-    MIN_VISIBLE,
-    Crop,
-    View,
-    check_flip,
-    see_areas,
-    see_boxes,
-    see_points,
-    see_raster,
-)
+from shardfeed.pipelines.geometry import MIN_VISIBLE, check_flip, see_areas, see_boxes, see_points, see_raster
 from shardfeed.schema import ENCODED, FORMAT, SOURCE_ID, Schema
 from shardfeed.text import number
 

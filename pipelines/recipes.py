@@ -6,6 +6,7 @@ are here, and are imported from `shardfeed.pipelines.augment`, because crops hav
 
 from shardfeed.pipelines.arrays import crop
 from shardfeed.pipelines.augment.augmentation import Augmentation
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.operations.color_jitter import color_jitter
 from shardfeed.pipelines.augment.operations.erasing import erasing
 from shardfeed.pipelines.augment.operations.gaussian_blur import gaussian_blur
@@ -13,7 +14,6 @@ from shardfeed.pipelines.augment.operations.grayscale import grayscale
 from shardfeed.pipelines.augment.operations.photometric_distort import photometric_distort
 from shardfeed.pipelines.augment.operations.solarize import solarize
 from shardfeed.pipelines.augment.operations.trivial_augment_wide import trivial_augment_wide
-from shardfeed.pipelines.geometry import Crop
 
 __all__ = ["detection_photometric", "dino", "moco_v2", "simclr", "torchvision_classification"]
 

@@ -1,4 +1,6 @@
-"""The window of a random crop in training, the same for both frameworks, and its random numbers.
+"""The window of an image, and the random numbers of samples, the same for both frameworks.
+
+What draws a window by them is in `augment/operations/`: random_resized_crop.py, and horizontal_flip.py.
 
 The numbers are those of `tf.random.stateless_uniform`: Philox 4x32 with ten rounds (Salmon et al. 2011, "Parallel
 Random Numbers: As Easy as 1, 2, 3"), keyed as TensorFlow keys it, here in NumPy. So a sample's window for PyTorch is
@@ -6,23 +8,17 @@ the window that the TensorFlow pipeline cuts in the same epoch, except if the tw
 last bit and a side is halfway between two pixels.
 """
 
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from shardfeed.declared import Int64, check
-from shardfeed.errors import UsageError
 from shardfeed.pipelines.orders.arithmetic import hashed
 
-AREA = (0.08, 1.0)  # of a window by default: its share of the image, least and most
-ASPECT_RATIO = (3 / 4, 4 / 3)  # by default: its width over its height
-ATTEMPTS = 10  # to draw a window that fits into the image
 # Added to the seed, so that a caller's random op with the same seed gets different numbers than the crop.
 OWN_KEY = 0x5EED0FC209
 BATCH_KEY = 0xBA7C4  # added to a sample's seed for that of its batch
-_PLACE = 2 * ATTEMPTS  # index of the numbers for the window's position, followed by the coin flip
 _BLOCKS = 6  # of four numbers each
 UNIFORMS = 4 * _BLOCKS
 SPARE = 23  # a number that the crop does not use, which draws a caption
@@ -114,79 +110,3 @@ def _philox(
         a, b, c, d = (right >> _32) ^ b ^ key0, right & _MASK32, (left >> _32) ^ d ^ key1, left & _MASK32
         key0, key1 = (key0 + _PLUS[0]) & _MASK32, (key1 + _PLUS[1]) & _MASK32
     return a, b, c, d
-
-
-class RandomWindow:
-    """Windows with a share of the image within `area`, drawn uniformly, and an aspect ratio within `aspect_ratio`.
-
-    Raises UsageError for a range that is empty or out of bounds.
-    """
-
-    def __init__(self, area: tuple[float, float], aspect_ratio: tuple[float, float]) -> None:
-        self._given = area, aspect_ratio
-        for place, span, most in (("area", area, 1.0), ("aspect_ratio", aspect_ratio, math.inf)):
-            least, greatest = span
-            if not 0 < least <= greatest <= most:
-                raise UsageError(place, f"got {span!r}, expected (least, most) with 0 < least <= most <= {most:g}")
-        self._area = np.float32(area[0]), np.float32(area[1] - area[0])
-        low, high = math.log(aspect_ratio[0]) / 2, math.log(aspect_ratio[1]) / 2
-        self._half_ratio = np.float32(low), np.float32(high - low)
-        self._farthest = np.float32(1 / aspect_ratio[0]), np.float32(aspect_ratio[1])
-
-    def __repr__(self) -> str:
-        area, aspect_ratio = self._given
-        return f"RandomWindow(area={area}, aspect_ratio={aspect_ratio})"
-
-    def times(self, ratio: float) -> "RandomWindow":
-        """The same with aspect ratios times `ratio`."""
-        area, (least, most) = self._given
-        return RandomWindow(area, (least * ratio, most * ratio))
-
-    def draw(self, numbers: np.ndarray, height: int, width: int) -> Window:
-        """The window of an image of this size. `numbers`: a row of `uniform_numbers`."""
-        rows, columns = np.float32(height), np.float32(width)
-        for attempt in range(ATTEMPTS):
-            share = self._area[0] + self._area[1] * numbers[attempt]
-            stretch = self._half_ratio[0] + self._half_ratio[1] * numbers[ATTEMPTS + attempt]
-            side = np.sqrt(share * (rows * columns))
-            tall, wide = np.rint(side * np.exp(-stretch)), np.rint(side * np.exp(stretch))
-            if 1 <= tall <= rows and 1 <= wide <= columns:
-                place = numbers[_PLACE], numbers[_PLACE + 1]
-                break
-        else:  # the largest one, centred
-            tall = max(1, np.rint(min(rows, columns * self._farthest[0])))
-            wide = max(1, np.rint(min(columns, rows * self._farthest[1])))
-            place = np.float32(0.5), np.float32(0.5)
-        top, left = math.floor((rows - tall + 1) * place[0]), math.floor((columns - wide + 1) * place[1])
-        return Window(top, left, int(tall), int(wide))
-
-    def draw_all(self, numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """`draw` for many images at once: int64 [k, 4]. `numbers`: float32 [k, 24]; `sizes`: int64 [k, 2]."""
-        size = sizes.astype(np.float32)
-        shares = self._area[0] + self._area[1] * numbers[:, :ATTEMPTS]
-        stretches = self._half_ratio[0] + self._half_ratio[1] * numbers[:, ATTEMPTS : 2 * ATTEMPTS]
-        sides = np.sqrt(shares * (size[:, :1] * size[:, 1:]))
-        talls, wides = np.rint(sides * np.exp(-stretches)), np.rint(sides * np.exp(stretches))
-        fits = (talls >= 1) & (talls <= size[:, :1]) & (wides >= 1) & (wides <= size[:, 1:])
-        first, rows = fits.argmax(1), np.arange(len(sizes))
-        extents = np.stack([talls[rows, first], wides[rows, first]], 1)
-        places = numbers[:, _PLACE : _PLACE + 2].copy()
-        none = ~fits[rows, first]
-        if none.any():
-            farthest = np.array(self._farthest, np.float32)
-            largest = np.rint(np.minimum(size[none], size[none, ::-1] * farthest))
-            extents[none], places[none] = np.maximum(1, largest), np.float32(0.5)
-        begins = np.floor((size - extents + 1) * places)
-        return np.concatenate([begins, extents], 1).astype(np.int64)
-
-    @staticmethod
-    def flipped(numbers: np.ndarray) -> Any:
-        """Whether the image is mirrored: bool; of many images, bool [k]."""
-        return numbers[..., _PLACE + 2] < 0.5
-
-
-def center_window(height: int, width: int, target: tuple[int, int], crop_fraction: float) -> Window:
-    """The largest centred window with the aspect ratio of `target`, scaled by `crop_fraction`."""
-    scale = min(height / target[0], width / target[1]) * crop_fraction
-    tall, wide = (max(1, round(side * scale)) for side in target)
-    return Window((height - tall) // 2, (width - wide) // 2, tall, wide)

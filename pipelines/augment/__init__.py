@@ -15,6 +15,9 @@
     Augmentation                                the role of all of them
 
 Names, parameters and defaults are torchvision's; the docstrings say where results differ.
+
+Before all of these comes the crop, with its flip, which the loaders make from `image_size=` and `crop()`: crops.py, and
+random_resized_crop.py, center_crop.py, letterbox.py and horizontal_flip.py among the operations.
 """
 
 from typing import TYPE_CHECKING

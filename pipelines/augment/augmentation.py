@@ -97,7 +97,7 @@ class Augmentation(ABC):
         Args:
             channels: of the images, 3 or 1.
             dtype: of their pixels, uint8 or uint16.
-            target: their (height, width) in pixels; `geometry.BY_ORDER` if an order gives each batch its own.
+            target: their (height, width) in pixels; `crops.BY_ORDER` if an order gives each batch its own.
 
         Raises UsageError with the place "augment".
         """

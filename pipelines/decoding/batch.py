@@ -16,11 +16,12 @@ import numpy as np
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.example import cut_out, decode
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.edits import MOVES, Edits
 from shardfeed.pipelines.augment.host import edit_image
+from shardfeed.pipelines.augment.view import ChooseView, View
 from shardfeed.pipelines.decoding.compiled import Allocate, compiled_decoder
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, plan_view
-from shardfeed.pipelines.geometry import ChooseView, Crop, View
 from shardfeed.pipelines.windows import view_seeds
 from shardfeed.released import Released
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH, Schema

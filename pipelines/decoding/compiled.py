@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 
 from shardfeed.native import library
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.edits import Edits
-from shardfeed.pipelines.geometry import Crop, View, cropped
+from shardfeed.pipelines.augment.view import View, cropped
 from shardfeed.pipelines.windows import Window, view_seeds
 from shardfeed.schema import ENCODED, RESTARTS
 

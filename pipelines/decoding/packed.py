@@ -17,9 +17,9 @@ from shardfeed.formats.jpeg_markers import SIGNATURE
 from shardfeed.formats.jpeg_restarts import Header, header_of
 from shardfeed.native import is_whole
 from shardfeed.pipelines.augment.edits import Edits
+from shardfeed.pipelines.augment.view import ChooseView, View
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, Decode, with_moves
 from shardfeed.pipelines.decoding.pixels import PartialJpeg, join_pieces
-from shardfeed.pipelines.geometry import ChooseView, View
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
 
 MOST_DECODED = 64 << 20  # bytes of pixels, so that the memory of the GPU is bounded

@@ -26,7 +26,8 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 from shardfeed.errors import IntegrityError, MissingExtraError
 from shardfeed.formats.jpeg_markers import EOI, FRAMES, SOS, MarkerError, header_segments
 from shardfeed.formats.jpeg_restarts import are_in_turn, grid_of, piece_ends, restart_codes
-from shardfeed.pipelines.geometry import ChooseView, View, reduction
+from shardfeed.pipelines.augment.view import ChooseView, View
+from shardfeed.pipelines.geometry import reduction
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, FORMAT, HEIGHT, PNG16, RESTARTS, WIDTH
 

@@ -16,11 +16,20 @@ import tensorflow as tf
 from shardfeed.declared import Range, checked
 from shardfeed.pipelines.arguments import WHOLE, Augment, Channels, Size, image_size
 from shardfeed.pipelines.augment.augmentation import Augmentation
-from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, RandomCrop
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.operations.random_resized_crop import (
+    AREA,
+    ASPECT_RATIO,
+    ATTEMPTS,
+    RandomCrop,
+    RandomWindow,
+)
 from shardfeed.pipelines.tensorflow.augmented import edited
 from shardfeed.pipelines.tensorflow.decode import ChooseWindow, decode_window, resized
 from shardfeed.pipelines.tensorflow.views import ViewTensors
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, ATTEMPTS, OWN_KEY, RandomWindow
+from shardfeed.pipelines.windows import OWN_KEY
 
 ImageTransform = Callable[[Mapping[str, tf.Tensor], tf.Tensor], tf.Tensor]
 # From a seed to the choice of a window, and to whether the image is mirrored, bool []; None: never.

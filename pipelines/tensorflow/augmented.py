@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from shardfeed.pipelines import geometry
 from shardfeed.pipelines.augment import places
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.edits import NUMBERS
 from shardfeed.pipelines.augment.host import edit_image
-from shardfeed.pipelines.geometry import Crop, SeenBoxes
+from shardfeed.pipelines.geometry import SeenBoxes
 from shardfeed.readers.tensorflow.indexed import call_from_tensorflow, python_call
 
 MOVE_NUMBERS = 1 + NUMBERS  # of a move in one row: its kind, and the numbers of the edit

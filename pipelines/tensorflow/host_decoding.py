@@ -14,10 +14,11 @@ from shardfeed.budget import cpu_budget
 from shardfeed.errors import UsageError
 from shardfeed.pipelines.arguments import check_crop
 from shardfeed.pipelines.augment.augmentation import Effect
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.places import packed
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.decoding.pixels import has_opencv
 from shardfeed.pipelines.engine import ImageMaker, Records
-from shardfeed.pipelines.geometry import Crop, View
 from shardfeed.pipelines.orders.order import Order
 from shardfeed.pipelines.orders.shapes import ShapeOrder
 from shardfeed.pipelines.samples import Samples, pixel_dtype

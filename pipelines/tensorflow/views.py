@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from shardfeed.pipelines.geometry import BY_ORDER, LEAST_SIDE, Crop
+from shardfeed.pipelines.augment.crops import BY_ORDER, Crop
+from shardfeed.pipelines.geometry import LEAST_SIDE
 from shardfeed.pipelines.tensorflow.augmented import boxes_after_moves, finished_points, move_rasters
 
 
 class ViewTensors(NamedTuple):
-    """`geometry.View` as tensors.
+    """`view.View` as tensors.
 
     `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
     image, and of the target. `target`: (height, width); int32 [] each, if the order decides them. `mirrored`: bool [];

@@ -23,9 +23,9 @@ from shardfeed.errors import UsageError, shown
 from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import Augment, check_function, check_transforms
 from shardfeed.pipelines.augment.augmentation import Augmentation, drawn_edits, joined_effect
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform, transformed_batch
 from shardfeed.pipelines.decoding.packed import MOST_DECODED
-from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.nests import leaves, map_leaves
 from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.arithmetic import hashed

@@ -18,10 +18,11 @@ import torch
 from torch.nn.functional import interpolate, pad
 
 from shardfeed.errors import MissingExtraError, UsageError
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.view import cropped
 from shardfeed.pipelines.decoding.batch import Decode
 from shardfeed.pipelines.decoding.packed import Packed
 from shardfeed.pipelines.decoding.pixels import plan_view
-from shardfeed.pipelines.geometry import Crop, cropped
 from shardfeed.pipelines.torch.edits import edit_batch
 from shardfeed.pipelines.torch.shared_images import tensor_of
 from shardfeed.pipelines.windows import Window

@@ -22,13 +22,17 @@ from shardfeed.declared import Range, checked
 from shardfeed.errors import MissingExtraError, UsageError
 from shardfeed.pipelines.arguments import Augment, Channels, ImageRecord, Size, check_function, image_size
 from shardfeed.pipelines.augment.augmentation import Augmentation
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.host import edit_image
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.operations.random_resized_crop import AREA, ASPECT_RATIO, RandomCrop, RandomWindow
+from shardfeed.pipelines.augment.view import ChooseView, View, cropped
 from shardfeed.pipelines.decoding.pixels import Shrink, fit, has_opencv, plan_view
-from shardfeed.pipelines.geometry import CenterCrop, ChooseView, Crop, Letterbox, RandomCrop, View, cropped
 from shardfeed.pipelines.torch.collate import seeded, writable
 from shardfeed.pipelines.torch.labels import Label
 from shardfeed.pipelines.torch.samples import ViewTransform
-from shardfeed.pipelines.windows import AREA, ASPECT_RATIO, RandomWindow, SampleSeed, Window, own_seed
+from shardfeed.pipelines.windows import SampleSeed, Window, own_seed
 
 # From an image, as Pillow or albumentations have it, to what a batch has of it.
 ImageFunction = Annotated[Callable[..., Any], "give one function of an image, such as v2.Compose([...])"]

@@ -26,11 +26,11 @@ from shardfeed.pipelines.arguments import (
     views_crop,
     with_augment,
 )
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.batch_transforms import BatchTransform, bound_batch_transform
 from shardfeed.pipelines.caching.client import read_ahead_in_order
 from shardfeed.pipelines.decoding.batch import UINT8, Decode
 from shardfeed.pipelines.engine import DrawnReader
-from shardfeed.pipelines.geometry import Crop
 from shardfeed.pipelines.objects import SchemaTransform
 from shardfeed.pipelines.orders.choices import Global, IndexedOrderLike, OrderLike, gives_sizes
 from shardfeed.pipelines.orders.choose_order import default_order, order_samples

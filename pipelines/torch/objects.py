@@ -13,7 +13,8 @@ import torch
 from shardfeed.annotations import IS_CROWD, OBJECT_AREA, RASTER, Keypoints
 from shardfeed.declared import Fraction, Natural, checked
 from shardfeed.errors import MissingExtraError, UsageError
-from shardfeed.pipelines.geometry import MIN_VISIBLE, View, see_raster, to_source
+from shardfeed.pipelines.augment.view import View
+from shardfeed.pipelines.geometry import MIN_VISIBLE, see_raster, to_source
 from shardfeed.pipelines.objects import BoxFormat, LabelOffset, decoded_mask, object_keys, raster_keys, see_objects
 from shardfeed.pipelines.torch.collate import Target
 from shardfeed.pipelines.torch.images import GeometricTransform

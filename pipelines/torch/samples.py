@@ -14,10 +14,10 @@ from torch.utils.data import Dataset, get_worker_info
 from shardfeed.errors import IntegrityError, RecordError, ShardfeedError
 from shardfeed.foreign import noted
 from shardfeed.pipelines.arguments import check_record
+from shardfeed.pipelines.augment.view import View
 from shardfeed.pipelines.caching.client import reads_in_turn
 from shardfeed.pipelines.decoding.batch import Decode, ReusedMemory
 from shardfeed.pipelines.engine import Ahead, BatchMaker, DrawnReader, Parser, Records
-from shardfeed.pipelines.geometry import View
 from shardfeed.pipelines.one_way import OneWay
 from shardfeed.pipelines.orders.arithmetic import hashed
 from shardfeed.pipelines.orders.order import DrawnSamples

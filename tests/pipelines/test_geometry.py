@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
+from shardfeed.pipelines.augment.operations.letterbox import letterboxed
+from shardfeed.pipelines.augment.view import View, cropped
 from shardfeed.pipelines.geometry import (
     LEAST_SIDE,
-    View,
     boxes_to_source,
-    cropped,
     largest,
-    letterboxed,
     see_areas,
     see_boxes,
     see_points,

@@ -25,7 +25,9 @@ import shardfeed.pipelines.torch
 from shardfeed.annotations import OBJECT_LABEL
 from shardfeed.converters import AnnotationOptions, ImageOptions, convert, export, open_source
 from shardfeed.pipelines import boxes_to_source, masks_to_source
-from shardfeed.pipelines.geometry import cropped, letterboxed, see_raster, to_source
+from shardfeed.pipelines.augment.operations.letterbox import letterboxed
+from shardfeed.pipelines.augment.view import cropped
+from shardfeed.pipelines.geometry import see_raster, to_source
 from shardfeed.pipelines.windows import Window
 from shardfeed.readers import Dataset, Split
 

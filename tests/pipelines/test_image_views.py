@@ -12,8 +12,8 @@ from shardfeed.converters import ImageOptions, LabelOptions, convert, open_sourc
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import Global, Position, Ranks, crop
 from shardfeed.pipelines.augment import affine, color_jitter, grayscale, recipes
+from shardfeed.pipelines.augment.crops import Crops
 from shardfeed.pipelines.decoding.batch import BatchDecoder, UndecodableError
-from shardfeed.pipelines.geometry import Crops
 from shardfeed.pipelines.torch import random_resized_crop, to_device, torch_loader
 from shardfeed.pipelines.windows import view_seeds
 

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from shardfeed.pipelines.augment.operations import horizontal_flip
+from shardfeed.pipelines.augment.operations.center_crop import center_window
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomWindow
 from shardfeed.pipelines.tensorflow.augment import random_windows
-from shardfeed.pipelines.windows import RandomWindow, SampleSeed, center_window, sample_seeds, uniform_numbers
+from shardfeed.pipelines.windows import SampleSeed, sample_seeds, uniform_numbers
 
 DRAWS = 400
 
@@ -38,7 +41,7 @@ def test_windows_are_tensorflows(
         height, width = shape.tolist()
         found = mine.draw(numbers, height, width)
         assert numbers[22] == coin.numpy()
-        assert mine.flipped(numbers) == bool(coin < 0.5)
+        assert horizontal_flip.drawn(numbers) == bool(coin < 0.5)
         assert 0 <= found.top <= height - found.height
         assert 0 <= found.left <= width - found.width
         assert min(found.height, found.width) >= 1

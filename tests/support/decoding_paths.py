@@ -12,9 +12,10 @@ from seekable_images import any_jpeg
 from shardfeed import native
 from shardfeed.formats.example import encode
 from shardfeed.formats.jpeg_restarts import row_lengths
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, UndecodableError
-from shardfeed.pipelines.geometry import CenterCrop, Crop, RandomCrop
-from shardfeed.pipelines.windows import RandomWindow
 from shardfeed.schema import ENCODED, FORMAT, LABEL, RESTARTS, Feature, Schema
 
 FEATURES = {ENCODED: Feature("bytes"), FORMAT: Feature("bytes"), LABEL: Feature("int64"), RESTARTS: Feature("bytes")}

@@ -14,7 +14,7 @@ import shardfeed
 from shardfeed.annotations import CAPTION, OBJECT_LABEL
 from shardfeed.declared import Range, Typed, checked
 from shardfeed.errors import UsageError, escape
-from shardfeed.pipelines.geometry import Crop
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.readers.split import Split
 from shardfeed.schema import ENCODED, FILENAME, FORMAT, HEIGHT, LABEL, WIDTH, Schema
 from shardfeed.storage.local import write_file

@@ -9,8 +9,8 @@ import pytest
 from shardfeed.pipelines import augment
 from shardfeed.pipelines.augment import Augmentation, erasing, recipes
 from shardfeed.pipelines.augment.augmentation import drawn_edits
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.augment.operations.gaussian_blur import GaussianBlur
-from shardfeed.pipelines.geometry import Crop
 
 from repository import ROOT
 

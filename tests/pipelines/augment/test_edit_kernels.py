@@ -12,11 +12,12 @@ from seekable_images import drawn, jpeg
 
 from shardfeed.native import library
 from shardfeed.pipelines.augment import color_jitter, gaussian_blur, grayscale
+from shardfeed.pipelines.augment.crops import Crop, Crops
 from shardfeed.pipelines.augment.edits import NUMBERS, Edit, Edits
 from shardfeed.pipelines.augment.host import edit_compiled, edit_image, edited
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder
-from shardfeed.pipelines.geometry import Crop, Crops, Letterbox, RandomCrop
-from shardfeed.pipelines.windows import RandomWindow
 from shardfeed.schema import Schema
 
 from decoding_paths import COMPILED, FEATURES, PYTHON, built, path_taken, record

@@ -19,9 +19,10 @@ from shardfeed.pipelines.augment import (
 )
 from shardfeed.pipelines.augment.augmentation import Augmentation, Effect, drawn_edits, joined_effect
 from shardfeed.pipelines.augment.edits import Edit
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.augment.places import are_mirrored, are_moved
-from shardfeed.pipelines.geometry import CenterCrop, Letterbox, RandomCrop
-from shardfeed.pipelines.windows import RandomWindow
 
 TARGET = (48, 48)
 MOVING = [

@@ -12,6 +12,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipelines.augment import polygons
 from shardfeed.pipelines.augment.edits import Edit
 from shardfeed.pipelines.augment.host import edited
+from shardfeed.pipelines.augment.operations.letterbox import letterboxed
 from shardfeed.pipelines.augment.places import (
     are_mirrored,
     are_moved,
@@ -21,16 +22,8 @@ from shardfeed.pipelines.augment.places import (
     packed,
     unpacked,
 )
-from shardfeed.pipelines.geometry import (
-    View,
-    cropped,
-    letterboxed,
-    see_areas,
-    see_boxes,
-    see_points,
-    see_raster,
-    to_source,
-)
+from shardfeed.pipelines.augment.view import View, cropped
+from shardfeed.pipelines.geometry import see_areas, see_boxes, see_points, see_raster, to_source
 from shardfeed.pipelines.windows import Window
 
 GEOMETRIC = [way for way in WAYS if way != "erased"]

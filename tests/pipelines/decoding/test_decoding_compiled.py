@@ -11,9 +11,10 @@ import pytest
 from seekable_images import drawn, jpeg
 
 from shardfeed.formats.jpeg_restarts import row_lengths
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.decoding.compiled import compiled_decoder
-from shardfeed.pipelines.geometry import CenterCrop, RandomCrop
-from shardfeed.pipelines.windows import RandomWindow, uniform_numbers
+from shardfeed.pipelines.windows import uniform_numbers
 from shardfeed.schema import ENCODED, FORMAT, RESTARTS
 
 from decoding_paths import (

@@ -12,10 +12,13 @@ from seekable_images import drawn, jpeg
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.jpeg_restarts import row_lengths
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
+from shardfeed.pipelines.augment.view import View, cropped
 from shardfeed.pipelines.decoding.batch import BatchDecoder
 from shardfeed.pipelines.decoding.pixels import PILLOW_ERRORS, _jpeg_shape, plan_view
-from shardfeed.pipelines.geometry import CenterCrop, Crop, RandomCrop, View, cropped
-from shardfeed.pipelines.windows import RandomWindow, Window
+from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED
 
 from damaged_jpegs import DAMAGES, damaged_jpeg, warned_then_fatal

@@ -13,10 +13,13 @@ from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 import shardfeed
 from shardfeed.converters import convert, from_dicts
 from shardfeed.formats.jpeg_restarts import row_lengths
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.center_crop import CenterCrop
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.view import View, cropped
 from shardfeed.pipelines.decoding.batch import BatchDecoder
 from shardfeed.pipelines.decoding.pixels import plan_view
 from shardfeed.pipelines.engine import ImageMaker, Records
-from shardfeed.pipelines.geometry import CenterCrop, Crop, Letterbox, View, cropped
 from shardfeed.pipelines.torch.images import shrunk
 from shardfeed.pipelines.windows import Window
 from shardfeed.schema import ENCODED, LABEL, Schema

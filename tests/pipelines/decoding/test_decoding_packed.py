@@ -16,11 +16,12 @@ from shardfeed.errors import RecordError
 from shardfeed.formats.jpeg_markers import header_segments
 from shardfeed.formats.jpeg_restarts import row_lengths
 from shardfeed.pipelines import mix, order_samples
+from shardfeed.pipelines.augment.crops import Crop
+from shardfeed.pipelines.augment.operations.letterbox import Letterbox
+from shardfeed.pipelines.augment.operations.random_resized_crop import RandomCrop, RandomWindow
 from shardfeed.pipelines.decoding.batch import Batch, BatchDecoder, ReusedMemory, UndecodableError
 from shardfeed.pipelines.decoding.packed import Packer
 from shardfeed.pipelines.engine import DrawnReader, ImageMaker
-from shardfeed.pipelines.geometry import Crop, Letterbox, RandomCrop
-from shardfeed.pipelines.windows import RandomWindow
 from shardfeed.readers.split import Split
 from shardfeed.schema import Schema
 

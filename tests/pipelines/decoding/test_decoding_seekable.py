@@ -12,8 +12,8 @@ from seekable_images import any_picture, cut_jpeg, drawn, jpeg
 
 from shardfeed.errors import IntegrityError
 from shardfeed.formats.jpeg_restarts import grid_of, row_lengths
+from shardfeed.pipelines.augment.view import ChooseView, View, cropped
 from shardfeed.pipelines.decoding.pixels import join_pieces, plan_view
-from shardfeed.pipelines.geometry import ChooseView, View, cropped
 from shardfeed.pipelines.windows import Window
 
 PHOTO, CUT = jpeg(drawn(375, 500, 1)), cut_jpeg(drawn(375, 500, 1))

@@ -13,7 +13,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.pipelines import Blocks, WaitRecorder, distribute, eval_batches, make_batches, train_batches
 from shardfeed.pipelines.augment import grayscale
-from shardfeed.pipelines.geometry import Crop
+from shardfeed.pipelines.augment.crops import Crop
 from shardfeed.pipelines.tensorflow.augment import resize_center_crop
 from shardfeed.readers import Dataset, Split
 from shardfeed.schema import LABEL

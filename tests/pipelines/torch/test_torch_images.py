@@ -12,8 +12,8 @@ from object_images import encoded
 from PIL import Image
 
 from shardfeed.errors import IntegrityError, MissingExtraError, UsageError
+from shardfeed.pipelines.augment.view import cropped
 from shardfeed.pipelines.decoding.pixels import _shortened, fit, plan_view
-from shardfeed.pipelines.geometry import cropped
 from shardfeed.pipelines.torch.images import (
     decode_image,
     letterbox,
