@@ -4,11 +4,19 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any
 
 from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, json_file, recognise_annotations
 from shardfeed.converters.sources.files.folder_layouts import label_table
 from shardfeed.converters.sources.files.listing import Globs, names_image, usual_split
+from shardfeed.converters.sources.files.text import asking, document_refused
+from shardfeed.converters.sources.files.volumes import (
+    check_archives_inside,
+    check_volumes,
+    check_volumes_inside,
+    is_of_folder,
+)
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Evidence, Look, expand_braces
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, Options, given, naming
@@ -34,6 +42,7 @@ from shardfeed.storage.storage import is_address
 
 _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
+_DOCUMENTS, _LOOKED_AT = (".json", ".jsonl", ".xml"), 20  # ends of names; files
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
 # Options for columns of label files -> the role in `columns`, of files of many samples; "": a feature of its own.
@@ -86,6 +95,20 @@ def open_source(
         StorageError: the folder cannot be read.
     """
     values: Mapping[str, Any] = given(options)
+    with asking(values.get("encoding")):
+        return _opened(path, reader, include, exclude, follow_links, options, values)
+
+
+def _opened(
+    path: str | os.PathLike[str],
+    reader: str | Reader | None,
+    include: Globs,
+    exclude: Globs,
+    follow_links: bool,
+    options: Options | None,
+    values: Mapping[str, Any],
+) -> Source:
+    """The source of a path, in a block that knows its encoding. Raises the errors of `open_source`."""
     wanted: Mapping[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
     if is_address(path) or any(is_address(values.get(name)) for name in _PLACES):
         return _open_remote(path, values, reader, wanted, options)
@@ -149,6 +172,11 @@ def _of_archive(look: Look, reader: str | None, options: Options | None, wanted:
 
 def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> Source:
     """The source of a folder of classes, or of a label file. Raises UsageError; of `found`, what is nearly complete."""
+    if look.is_folder and not look.image:
+        folders, files = look.names()
+        check_volumes_inside(look.path, files)
+        if not folders:
+            check_archives_inside(look.path, files, ARCHIVE_ENDS)
     try:
         _check_name(look)
         if look.is_file and "format" not in values:
@@ -156,9 +184,17 @@ def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> 
         plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
         return _read(plain, look, values)
     except UsageError:
+        if unread := _document_in_another_encoding(look):
+            raise unread from None
         if near := _incomplete_match(look, found):
             raise near from None
         raise
+
+
+def _document_in_another_encoding(look: Look) -> UsageError | None:
+    """The error for the first of some JSON and XML files that is in an unknown encoding: no reader recognises it."""
+    paths = map(look.full, islice(look.files(_DOCUMENTS), _LOOKED_AT))
+    return next(filter(None, (document_refused(look.head(path), path) for path in paths)), None)
 
 
 def _open_remote(
@@ -194,6 +230,7 @@ def _only_folder(look: Look) -> str:
     """
     folders, files = look.names() if look.is_folder else ((), ())
     remarks = {"readme", "license", "licence", "citation", "changelog"}  # which say nothing about the images
+    files = tuple(name for name in files if not (folders and is_of_folder(name, folders[0], ARCHIVE_ENDS)))
     if len(folders) != 1 or usual_split(folders[0]) or {name.casefold().partition(".")[0] for name in files} - remarks:
         return ""
     _, inner = look.names(folders[0])
@@ -374,6 +411,7 @@ def _check_place(path: Any) -> None:
 
 def _check_there(look: Look) -> None:
     """Raise UsageError if the path is missing, or one of the files that it means."""
+    check_volumes(look.path)
     first = next((path for path in look.paths if _is_missing(path)), None)
     if first is not None:
         problem = "no such file or folder"
