@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, Literal
 
 from shardfeed.converters.sources.files.listing import is_hidden
+from shardfeed.converters.sources.files.text import encoding_remedy, name_as_text
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.schema import is_plain, name_problem
 from shardfeed.text import counted, number, some
@@ -66,10 +67,9 @@ def is_integer(text: str) -> bool:
 
 
 def class_text(name: bytes) -> str:
-    r"""A folder's name as a class name: its UTF-8 text; escaped if it is not text or breaks a line (`caf\xe9`)."""
-    try:
-        text = name.decode("utf-8")
-    except UnicodeDecodeError:
+    r"""A folder's name as a class name, in UTF-8 or the encoding asked for; escaped if it is no text (`caf\xe9`)."""
+    text = name_as_text(name)
+    if text is None:
         return "".join(chr(b) if 32 <= b < 127 else f"\\x{b:02x}" for b in name)
     return text if is_plain(text) else escape(text)
 
@@ -372,10 +372,7 @@ def _sorted(values: Collection[str]) -> Numbering:
         problem = name_problem(name)
         if problem:
             undecoded = any("\udc80" <= c <= "\udcff" for c in name)  # bytes of a file that is not in UTF-8
-            encoding = argument("encoding", "latin-1")
-            raise BadLabelError(
-                value, problem, f"give {encoding}, or another encoding" if undecoded else "change the label"
-            )
+            raise BadLabelError(value, problem, encoding_remedy(value) if undecoded else "change the label")
     names = tuple(sorted(set(same.values()), key=lambda name: name.encode("utf-8")))
     label_of = {name: i for i, name in enumerate(names)}
     notes = []

@@ -42,13 +42,14 @@ from shardfeed.converters.sources.files.listing import (
     top_folders,
 )
 from shardfeed.converters.sources.files.name_patterns import NamePattern
+from shardfeed.converters.sources.files.text import encoding_remedy, look_at_names, name_as_text
 from shardfeed.converters.sources.files.walk import SkippedFiles, only_images, shown_annotations, some_files
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import LabelOptions
 from shardfeed.converters.sources.rows.columns import Codes, KnownClasses, Labels, Splits
 from shardfeed.converters.sources.rows.rows import ListedSource, Rows
 from shardfeed.declared import checked
-from shardfeed.errors import UsageError, argument, as_source, escape
+from shardfeed.errors import UsageError, argument, as_source, escape, name_text
 from shardfeed.schema import LABEL
 from shardfeed.split_words import usual_split
 from shardfeed.text import counted, some
@@ -377,6 +378,7 @@ def _innermost(listing: Listing, folder: bytes) -> bytes:
 
 def _classes(listing: Listing, found: _ClassFolders, listed: Mapping[bytes, str]) -> list[str]:
     """The class of each folder; `listed`: listed classes by folder. Raises UsageError for two of the same class."""
+    look_at_names(found.folders)
     folder_named: dict[str, bytes] = {}
     for folder in found.folders:
         twin = folder_named.setdefault(listed.get(folder) or class_text(folder), folder)
@@ -397,6 +399,7 @@ def _notes(
     imageless = [folder for folder in imageless if folder.rpartition(b"/")[2] not in found.folders]
     if imageless:
         yield counted("folders without images, not used as classes", imageless, len(imageless))
+    yield from _foreign_names(found.folders)
     if found.bare:
         yield counted("empty class folders", found.bare, len(found.bare))
     for folder in found.folders if not splits else ():
@@ -408,6 +411,13 @@ def _notes(
         if lacking := [name for label, name in enumerate(names) if label not in have]:
             what = f"classes without files in the split {splits[top]}" if splits else "listed classes without a folder"
             yield counted(what, lacking, len(lacking))
+
+
+def _foreign_names(folders: Sequence[bytes]) -> Iterator[str]:
+    """Yield a note on class folders whose names are not UTF-8, with an encoding that reads them."""
+    if foreign := [folder for folder in folders if name_as_text(folder) is None]:
+        note = counted("class folders whose names are not UTF-8", foreign, len(foreign))
+        yield f"{note}; {encoding_remedy(name_text(b' '.join(foreign)))}"
 
 
 def recognise(look: Look, options: LabelOptions) -> Evidence | None:

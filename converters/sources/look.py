@@ -25,6 +25,7 @@ from shardfeed.converters.sources.files.listing import (
     split_in_path,
 )
 from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header
+from shardfeed.converters.sources.files.text import head_as_utf8
 from shardfeed.converters.sources.files.walk import list_files, some_files
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
@@ -147,13 +148,13 @@ class Look:
         return os.path.join(self.path, name) if self.is_folder else self.paths[0]
 
     def head(self, path: str) -> bytes:
-        """Return the first bytes of a file, at most 65,536; empty if it cannot be read."""
+        """Return the first bytes of a file, at most 65,536, of UTF-16 as UTF-8; empty if it cannot be read."""
         if path not in self._heads:
             if len(self._heads) == _HEADS:
                 self._heads.clear()
             try:
                 with open_regular(path) as file:
-                    self._heads[path] = file.read(HEAD)
+                    self._heads[path] = head_as_utf8(file.read(HEAD))
             except (OSError, ValueError):
                 self._heads[path] = b""
         return self._heads[path]

@@ -4,12 +4,20 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any
 
 from shardfeed.converters.sources.files.annotation_files import LABEL_FORMATS, json_file, recognise_annotations
 from shardfeed.converters.sources.files.folder_layouts import label_table
 from shardfeed.converters.sources.files.listing import Globs, names_image
 from shardfeed.converters.sources.files.set_aside import says_nothing
+from shardfeed.converters.sources.files.text import asking, document_refused
+from shardfeed.converters.sources.files.volumes import (
+    check_archives_inside,
+    check_volumes,
+    check_volumes_inside,
+    is_of_folder,
+)
 from shardfeed.converters.sources.guard import guarded
 from shardfeed.converters.sources.look import Evidence, Look, expand_braces
 from shardfeed.converters.sources.options import AnnotationOptions, ColumnOptions, Options, naming
@@ -46,6 +54,7 @@ from shardfeed.text import some
 
 _LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[^\n{}]*\}[ \t\r]*\n\s*\{")  # of JSON, a flat object on each
 _SHOWN_HEAD = 12  # bytes of a file, in a message
+_DOCUMENTS, _LOOKED_AT = (".json", ".jsonl", ".xml"), 20  # ends of names; files
 _PLACES = ("labels", "images")  # options that name files beside the path
 _OF_TABLES = ("class_names", "delimiter", "encoding")
 # Options for columns of label files -> the role in `columns`, of files of many samples; "": a feature of its own.
@@ -113,9 +122,14 @@ def open_source(
     """
     wanted: dict[str, Any] = {"include": include, "exclude": exclude, "follow_links": follow_links}
     request = Request.of(path, options, reader=reader, **wanted)  # type: ignore[arg-type]  # an address may be any
-    if is_address(path) or any(is_address(request.values.get(name)) for name in _PLACES):
-        return _open_remote(request, split_list)
-    request = replace(request, path=os.fsdecode(path))
+    with asking(request.values.get("encoding")):
+        if is_address(path) or any(is_address(request.values.get(name)) for name in _PLACES):
+            return _open_remote(request, split_list)
+        return _with_splits(replace(request, path=os.fsdecode(path)), split_list)
+
+
+def _with_splits(request: Request, split_list: SplitLists | None) -> Source:
+    """The source of a path on this machine, with the splits of lists, or a note on files that look like some."""
     if split_list:
         source = _decided(request)
         with guarded(request.path):
@@ -262,6 +276,11 @@ def _refuse_dataset(look: Look) -> None:
 
 def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> Source:
     """The source of a folder of classes, or of a label file. Raises UsageError; of `found`, what is nearly complete."""
+    if look.is_folder and not look.image:
+        folders, files = look.names()
+        check_volumes_inside(look.path, files)
+        if not folders:
+            check_archives_inside(look.path, files, ARCHIVE_ENDS)
     try:
         _check_name(look)
         if look.is_file and "format" not in values:
@@ -269,9 +288,17 @@ def _plain(look: Look, values: Mapping[str, Any], found: Sequence[Evidence]) -> 
         plain = BY_NAME["folder" if look.is_folder and "labels" not in values else "labels"]
         return _read(plain, look, values)
     except UsageError:
+        if unread := _document_in_another_encoding(look):
+            raise unread from None
         if near := _incomplete_match(look, found):
             raise near from None
         raise
+
+
+def _document_in_another_encoding(look: Look) -> UsageError | None:
+    """The error for the first of some JSON and XML files that is in an unknown encoding: no reader recognises it."""
+    paths = map(look.full, islice(look.files(_DOCUMENTS), _LOOKED_AT))
+    return next(filter(None, (document_refused(look.head(path), path) for path in paths)), None)
 
 
 def _open_remote(request: Request, split_list: SplitLists | None) -> Source:
@@ -302,6 +329,7 @@ def _only_folder(look: Look) -> str:
     folders, files = look.names() if look.is_folder else ((), ())
     if len(folders) != 1 or usual_split(folders[0]):
         return ""
+    files = tuple(name for name in files if not is_of_folder(name, folders[0], ARCHIVE_ENDS))
     if not all(says_nothing(name, look.head(look.full(name))) for name in files):
         return ""
     _, inner = look.names(folders[0])
@@ -476,6 +504,7 @@ def _check_place(path: Any) -> None:
 
 def _check_there(look: Look) -> None:
     """Raise UsageError if the path is missing, or one of the files that it means."""
+    check_volumes(look.path)
     first = next((path for path in look.paths if _is_missing(path)), None)
     if first is not None:
         problem = "no such file or folder"

@@ -96,7 +96,8 @@ class LabelOptions:
         group_column: a column stored for `convert(..., group_column=)`, as text unless another option names it too.
         header: whether the first row names the columns; default: inferred from its content.
         delimiter: separator of the cells of a CSV file; default: detected from its first row.
-        encoding: the label file's encoding; default: from the byte order mark, else UTF-8.
+        encoding: of all that is text in the source: tables, lists, documents, names in archives; default: from the
+            byte order mark or the declaration of XML, else UTF-8. Text that can only be UTF-8 is read as UTF-8.
         label_separator: separator between several labels in a cell of the first label column; or a mapping from column
             to separator.
         missing: the value to use for empty cells, by column.
@@ -128,7 +129,9 @@ class LabelOptions:
     unlabelled: Annotated[bool, Typed("convert images without labels, from a folder or a list")] = False
     split_column: Annotated[Column | None, Typed("column of the split (default: 'split', if present)", "NAME|N")] = None
     format: Annotated[Format | None, Typed("format of the label file: csv, tsv, jsonl, text", "F")] = None
-    encoding: Annotated[str | None, Typed("encoding of the label file (default: UTF-8)", "E")] = None
+    encoding: Annotated[
+        str | None, Typed("encoding of text and of names in archives, e.g. gbk (default: UTF-8)", "E")
+    ] = None
     pattern: Annotated[str | None, Typed("labels from file names, by the group (?P<label>...)", "REGEX")] = None
     class_names: Annotated[
         ClassList | Mapping[str, ClassList] | None, Typed("class names in order: lines, JSON, YAML, label map", "FILE")
@@ -177,7 +180,8 @@ class AnnotationOptions:
             FiftyOne.
         group_column: a field of each image, such as `video_id` in COCO's `images`, to store as the text `image/NAME`,
             so that `convert(..., group_column=)` can use it.
-        delimiter, encoding: for tables, as in `LabelOptions`.
+        delimiter: for tables, as in `LabelOptions`.
+        encoding: of text and of names in archives, as in `LabelOptions`.
     """
 
     images: Path | None = None
@@ -224,6 +228,7 @@ class ColumnOptions:
         one_hot: columns of 0 and 1 (or -1 and 1), one per class, as in `LabelOptions`.
         label_separator: separator between several labels in a text, as in `LabelOptions`.
         group_column: a column to store as `image/NAME`, so that `convert(..., group_column=)` can use it.
+        encoding: of text and of names in archives, as in `LabelOptions`.
     """
 
     columns: Annotated[
@@ -237,6 +242,7 @@ class ColumnOptions:
     label_map: Annotated[Path | None, Typed("numbers and names of the classes, as in a .pbtxt", "FILE")] = None
     unit: Unit | None = None
     group_column: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_map", None if self.label_map is None else os.fsdecode(self.label_map))

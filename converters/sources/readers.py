@@ -119,16 +119,17 @@ class Reader:
 
 
 _NAMES = frozenset({"class_names"})
-_OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"})
+_OF_TEXT = frozenset({"encoding"})  # also names in archives: every reader takes it
+_OF_ANNOTATIONS = frozenset({"images", "tasks", "boxes_on"}) | _OF_TEXT
 _OF_BOXES = _OF_ANNOTATIONS | _NAMES | {"unit"}
-_OF_TABLES = frozenset({"delimiter", "encoding"})
+_OF_TABLES = frozenset({"delimiter"}) | _OF_TEXT
 _GROUPS = frozenset({"group_column"})
-_OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS
+_OF_COLUMNS = frozenset({"columns", "unlabelled", "label_offset", "label_map"}) | _NAMES | _GROUPS | _OF_TEXT
 _OF_RECORDS = _OF_COLUMNS | {"unit", "one_hot", "label_separator"}
 _OF_LABEL_FILES = frozenset(LabelOptions.__dataclass_fields__) - {"pattern"}
 _OF_UNNAMED = _OF_COLUMNS - _GROUPS  # which would be columns
 _OF_PIXELS = _OF_COLUMNS | {"label_columns", "split_column"}
-_OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES
+_OF_FOLDERS = frozenset({"pattern", "unlabelled"}) | _NAMES | _OF_TEXT
 
 _CSV_ENDS = (".csv", ".tsv", ".tab")
 _TABLE_ENDS = (*_CSV_ENDS, ".txt", ".token")
@@ -256,7 +257,7 @@ READERS: tuple[Reader, ...] = (
     _samples("lmdb", _OF_UNNAMED, ".mdb", ".lmdb", kinds=("lmdb",)),
     _annotations("coco", _OF_ANNOTATIONS | {"unit"} | _GROUPS, ".json"),
     _annotations("yolo", _OF_BOXES, ".yaml", ".yml", ".txt", ".data"),
-    _annotations("voc", _OF_BOXES | {"voc_origin", "encoding"} | _GROUPS, ".xml"),
+    _annotations("voc", _OF_BOXES | {"voc_origin"} | _GROUPS, ".xml"),
     _annotations("kitti", _OF_BOXES - {"images"}, ".txt"),
     _annotations("dota", _OF_BOXES - {"images"}, ".txt"),
     _annotations("masks", _OF_ANNOTATIONS | _NAMES | {"colours", "void"}, *_IMAGE_ENDS, names=_MASKS),
@@ -264,12 +265,12 @@ READERS: tuple[Reader, ...] = (
     _annotations("classes-csv", _OF_ANNOTATIONS | _NAMES | _OF_TABLES, "_classes.csv", kinds=("other",)),
     _annotations("captions", _OF_ANNOTATIONS | _OF_TABLES, *_TABLE_ENDS, *_KEYED_ENDS, signature=_NO_JSON_BUT),
     _annotations("imagefolder", _OF_BOXES | _OF_TABLES | _GROUPS, *_METADATA),
-    _annotations("caption-files", _OF_ANNOTATIONS | {"encoding"}, ".txt", ".caption"),
+    _annotations("caption-files", _OF_ANNOTATIONS, ".txt", ".caption"),
     *(
         _annotations(name, _OF_BOXES.union(one.takes), *one.suffixes, signature=one.signature)
         for name, one in TOOLS.items()
     ),
-    _annotations("split-lists", _NAMES, ".txt"),
+    _annotations("split-lists", _NAMES | _OF_TEXT, ".txt"),
     Reader("pixels-csv", partial(_module, "pixels-csv"), PixelOptions, _OF_PIXELS, (".csv",), kinds=()),
     # Images with their labels in names or in a table: used if no other reader fits.
     Reader("labels", partial(_module, "labels"), LabelOptions, _OF_LABEL_FILES, chooses_files=True),

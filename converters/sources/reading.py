@@ -16,6 +16,7 @@ import numpy as np
 
 from shardfeed.annotations import RASTER, RASTER_FORMAT
 from shardfeed.converters.rejects import MAX_FILE_BYTES, RejectCode, RejectedError, check_bytes
+from shardfeed.converters.sources.files.text import as_utf8, lines_as_utf8
 from shardfeed.converters.sources.foreign import call_foreign
 from shardfeed.converters.sources.guard import budget, mirrors, open_regular
 from shardfeed.converters.sources.source import Content, FinishedRecord, Sample, SourceFile
@@ -64,14 +65,22 @@ def read_content(content: Content, max_bytes: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_lines(file: SourceFile) -> list[tuple[int, bytes]]:
-    """The lines of a text file that are not blank, with their numbers from 1. Raises RejectedError, HostileError."""
-    data = read_content(file, _MOST_TEXT).removeprefix(b"\xef\xbb\xbf")
+    """The lines of a text file that are not blank, with their numbers from 1. Raises RejectedError, HostileError.
+
+    Bytes that are not UTF-8 stay as they are, if no encoding was asked for: they may be of paths.
+    """
+    data = lines_as_utf8(read_content(file, _MOST_TEXT), name_text(file.path))
     return [(n, line) for n, line in enumerate(budget().lines(data, name_text(file.path)), 1) if line.strip()]
 
 
 def read_whole(
     path: str, most: int = MOST_WHOLE, remedy: str = "split it, or check that it is the right file"
 ) -> bytes:
+    """The text of a file of annotations, as UTF-8. Raises LabelFileError, as `read_raw` and for other encodings."""
+    return as_utf8(read_raw(path, most, remedy), path)
+
+
+def read_raw(path: str, most: int = MOST_WHOLE, remedy: str = "split it, or check that it is the right file") -> bytes:
     """The bytes of a file of annotations. Raises LabelFileError for one of more than `most`, or that cannot be read."""
     try:
         with open_regular(path) as file:

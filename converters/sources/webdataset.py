@@ -26,7 +26,8 @@ from shardfeed.converters.sources.annotations.masks_meaning import read_masks
 from shardfeed.converters.sources.files.archive import Forwards
 from shardfeed.converters.sources.files.listing import is_hidden, names_image
 from shardfeed.converters.sources.files.parts import Parts, listed
-from shardfeed.converters.sources.files.tar import Member, is_tar, members, read_member
+from shardfeed.converters.sources.files.tar import HardLinks, Member, is_tar, members, read_member
+from shardfeed.converters.sources.files.text import as_utf8
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import damaged, open_regular
 from shardfeed.converters.sources.look import Evidence, Look, SourceFiles, find_files, missing_of
@@ -37,7 +38,7 @@ from shardfeed.converters.sources.rows.own_columns import choose_own_roles
 from shardfeed.converters.sources.rows.roles import ColumnInfo, Kind, NoImageError, Role, Roles, kind_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.converters.sources.source import SourceFile
-from shardfeed.errors import UsageError, escape, name_bytes
+from shardfeed.errors import LabelFileError, UsageError, escape, name_bytes, spell_out
 from shardfeed.schema import ENCODED, IMAGE_KEYS
 from shardfeed.text import number, some
 
@@ -96,7 +97,10 @@ def samples(
     """
     known: bytes | None = None
     columns: dict[str, Member] = {}
-    for member in members(file, place, None if hasattr(file, "fileno") else 1 << 62):
+    length = None if hasattr(file, "fileno") else 1 << 62
+    links = HardLinks(file, place, length)
+    for stored in members(file, place, length):
+        member = links.resolved(stored)
         folder, slash, base = member.name.removeprefix(b"./").lstrip(b"/").rpartition(b"/")
         if is_hidden(base) or (_META.fullmatch if folder else _META.match)(base) or _is_metadata(folder):
             continue
@@ -147,13 +151,14 @@ def _value(tar: BinaryIO, column: str, member: Member) -> Any:
         raise ValueError("it is a link or a special file")
     if member.size > _MOST_VALUE:
         raise ValueError(f"{number(member.size, 'byte')}, expected {_MOST_VALUE:,} at most")
-    data = read_member(tar, member)
+    try:
+        data = as_utf8(read_member(tar, member), column)
+    except LabelFileError as error:
+        raise ValueError(f"it is {': '.join(map(spell_out, error.args[1:3]))}") from None
     try:
         if last(column) in _JSON:
             return json.loads(data)
-        text = data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
+        text = data.decode().strip()
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {escape(str(error)[:80])}") from None
     return int(text) if last(column) in _WHOLE_NUMBERS and _INTEGER.match(text) else text

@@ -61,7 +61,6 @@ def advised(message: str, name: str) -> Any:
         (tables.a_column_of_patients, "photos", T, "text_columns", 6),
         (tables.labels_in_a_cell_that_look_like_texts, "photos", T, "label_separator", 12),
         (tables.a_first_row_that_may_be_a_header, "photos", T, "header", 6),
-        (tables.a_table_in_utf_16, "photos", T, "encoding", 6),
         (tables.cells_that_are_not_utf8, "photos", T, "encoding", 6),
         (tables.numbers_with_empty_cells, "photos", {**T, "number_columns": ["age"]}, "missing", 6),
         (tables.a_table_with_an_unknown_ending, "photos", {"labels": "t.dat"}, "format", 6),

@@ -8,8 +8,10 @@ from collections import Counter
 from itertools import islice
 
 from shardfeed.converters.rejects import AnnotationCode
+from shardfeed.converters.sources.annotations.documents import reason_of
 from shardfeed.converters.sources.files.annotation_files import recognise_annotations
 from shardfeed.converters.sources.files.listing import names_image
+from shardfeed.converters.sources.files.text import encoding_of
 from shardfeed.converters.sources.files.walk import is_remark
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -17,7 +19,7 @@ from shardfeed.converters.sources.reading import read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.rows import ColumnarSource
-from shardfeed.errors import UsageError, escape, name_text
+from shardfeed.errors import LabelFileError, UsageError, escape, name_text
 from shardfeed.text import counted
 
 _ENDS = (".txt", ".caption")
@@ -40,7 +42,7 @@ def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
     for head in (look.head(look.full(name)) for name in found):
         kind = recognise_annotations(head)
         if kind is None or kind.kind == "table":  # which a text with commas may look like
-            plain[head.decode("utf-8", "replace").strip()] += 1
+            plain[head.decode(encoding_of(head), "replace").strip()] += 1
     count = len(list(islice((name for name in images.files() if names_image(os.fsencode(name))), _LOOKED_AT)))
     few = 2 * len(found) < max(count, len(texts)) or 2 * plain.total() <= len(found)
     if few or column_meaning("", plain).kind != "text":
@@ -68,9 +70,9 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         where, beside = escape(key), image_of.get(os.path.splitext(key)[0])
         image = found.image(_stem(path), where=where) if beside is None else found.file(beside, where=where)
         try:
-            text = read_whole(path).decode(options.encoding or "utf-8-sig")
-        except UnicodeDecodeError as error:
-            found.leave_out(image, AnnotationCode.LINE, f"{where}: not {error.encoding}")
+            text = read_whole(path).decode()
+        except LabelFileError as error:
+            found.leave_out(image, AnnotationCode.LINE, f"{where}: {reason_of(error)}")
             continue
         for line in [line for line in text.splitlines() if line.strip()] or [""]:
             found.caption(image, line, where)

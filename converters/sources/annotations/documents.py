@@ -2,20 +2,23 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
+from shardfeed.converters.sources.files.text import declared_text
+from shardfeed.converters.sources.reading import MOST_WHOLE, read_raw, read_whole
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import shown_value
-from shardfeed.errors import LabelFileError, escape
+from shardfeed.errors import LabelFileError, escape, spell_out
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree
 
 Element: TypeAlias = "ElementTree.Element"
 T = TypeVar("T")
+_DECLARATION = re.compile("<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 _CALLED: dict[type, str] = {list: "a list", dict: "an object", str: "a text"}
 
 
@@ -27,6 +30,11 @@ def load(path: str) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise LabelFileError(path, f"not JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
+
+
+def reason_of(error: LabelFileError) -> str:
+    """Problem and remedy of an error, for a file that is left out."""
+    return ": ".join(map(spell_out, error.args[1:3]))
 
 
 def part(value: Any, key: str, kind: type[T], place: str, default: T | None = None) -> T:
@@ -72,13 +80,10 @@ def load_xml(path: str, most: int = MOST_WHOLE) -> Element:
     """The root of an XML file of `most` bytes. Raises LabelFileError, for a DOCTYPE too."""
     from xml.etree import ElementTree  # not above: most documents are JSON
 
-    data = read_whole(path, most)
-    # Before it is parsed: entities may grow without bounds. Encodings in which these bytes have NULs between them are
-    # seen through, and expat knows no encoding in which they would be others.
-    plain = data.replace(b"\0", b"").upper()
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+    text = declared_text(read_raw(path, most), path)  # here and not by expat, which knows no encoding of Chinese
+    if _DECLARATION.search(text.replace("\0", "")):  # before it is parsed: entities may grow without bounds
         raise LabelFileError(path, "it has a DOCTYPE or an ENTITY, which are not allowed", "remove them")
     try:
-        return ElementTree.fromstring(data)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the last two: encodings that are unknown
+        return ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError) as error:  # the latter: of characters that are no text
         raise LabelFileError(path, f"not XML: {escape(error)}", "export it again") from None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from shardfeed.converters.sources.files.text import encoding_of, undecodable
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import LabelFileError, StorageError
 
@@ -18,6 +19,7 @@ _LONGEST = 1 << 25  # bytes of one element: a file of another kind would fill th
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NEAR = 16  # characters before the end of the window: a literal, a number or an escape may be cut there
 _BOM = "\ufeff"
+_LOOKED_AT = 1 << 12  # bytes before one that cannot be decoded, for a guess of the encoding
 
 
 class JsonStream:
@@ -29,7 +31,7 @@ class JsonStream:
                 ...
 
     Args:
-        path: of the file, UTF-8, with or without a byte order mark.
+        path: of the file, in the encoding of files/text.py: UTF-8, if nothing says another.
         most: bytes to read; a longer file is treated as ending there.
 
     Raises LabelFileError, with the byte, if the file is not JSON; StorageError if it cannot be read.
@@ -42,7 +44,8 @@ class JsonStream:
         except OSError as error:
             raise StorageError(self.path, error.strerror or str(error), "check that the file can be read") from None
         self._left = most
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._encoding = "utf-8"
         self._decode = json.JSONDecoder().raw_decode
         self._text, self._place, self._base, self._ended = "", 0, 0, False
         if self._next() == _BOM:
@@ -56,7 +59,11 @@ class JsonStream:
     def offset(self) -> int:
         """Byte offset of the next token, after any blanks."""
         self._next()
-        return self._base + len(self._text[: self._place].encode("utf-8", "surrogatepass"))
+        return self._base + self._size(self._text[: self._place])
+
+    def _size(self, text: str) -> int:
+        """Bytes of a text in the file."""
+        return len(text.encode(self._encoding, "surrogatepass" if self._encoding.startswith("utf") else "replace"))
 
     def peek(self) -> str:
         """The next character that is no blank; empty at the end."""
@@ -151,7 +158,7 @@ class JsonStream:
     def _more(self, size: int) -> None:
         """Discard the consumed bytes, and read more."""
         size = size if self._left is None else min(size, self._left)
-        self._base += len(self._text[: self._place].encode("utf-8", "surrogatepass"))
+        self._base += self._size(self._text[: self._place])
         self._text, self._place = self._text[self._place :], 0
         try:
             data = self._file.read(size)
@@ -161,16 +168,19 @@ class JsonStream:
             self._left -= len(data)
         cut = self._left == 0  # a character may be, too
         self._ended = not data or cut
+        if self._decoder is None:
+            self._encoding = encoding_of(data)
+            self._decoder = codecs.getincrementaldecoder(self._encoding)()
         try:
             self._text += self._decoder.decode(data, final=self._ended and not cut)
         except UnicodeDecodeError as error:
-            known = len(self._text.encode("utf-8", "surrogatepass"))
-            place = f"{self.path}, byte {self._base + known + error.start}"
-            raise LabelFileError(place, "not UTF-8", "save the file as UTF-8") from None
+            place = f"{self.path}, byte {self._base + self._size(self._text) + error.start}"
+            near = error.object[max(0, error.start - _LOOKED_AT) :]
+            raise undecodable(near, place, self._encoding) from None
 
     def _broken(self, problem: str, place: int | None = None) -> LabelFileError:
         place = self._place if place is None else place
-        byte = self._base + len(self._text[:place].encode("utf-8", "surrogatepass"))
+        byte = self._base + self._size(self._text[:place])
         got = f", got {self._text[place : place + 20]!r}" if place < len(self._text) else ", the file ends here"
         problem = f"broken JSON: {problem[:1].lower()}{problem[1:]}{got}"
         remedy = "check that the file is complete, or export it again"

@@ -75,10 +75,7 @@ class ClassRow(NamedTuple):
 
 def read_class_table(path: str) -> list[ClassRow]:
     """The classes of a table, in its order. Raises LabelFileError with file and line."""
-    try:
-        text = read_whole(path, _MAX_BYTES, _REMEDY).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise LabelFileError(path, "not UTF-8", "save the table as UTF-8") from None
+    text = read_whole(path, _MAX_BYTES, _REMEDY).decode()
     lines = [(f"{path}:{number}", line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(place, line) for place, line in lines if line and not line.startswith("#")]
     rows: list[ClassRow] = []

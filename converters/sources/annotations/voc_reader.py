@@ -11,7 +11,7 @@ import numpy as np
 
 from shardfeed.annotations import OBJECTS
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError, RejectCode
-from shardfeed.converters.sources.annotations.documents import Element, load_xml
+from shardfeed.converters.sources.annotations.documents import Element, load_xml, reason_of
 from shardfeed.converters.sources.files.listing import Listing, names_image
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
@@ -202,7 +202,7 @@ class _VocFiles:
                 root = load_xml(path, _MOST)
                 problem = "" if root.tag == "annotation" else f"its root is <{escape(root.tag)}>, expected <annotation>"
             except LabelFileError as error:
-                root, problem = None, f"{error.problem}: {error.remedy}"
+                root, problem = None, reason_of(error)
             if root is None or problem:
                 if root is not None and not candidates:
                     others.add(key)

@@ -1,17 +1,22 @@
 """Archives of files, in any layout: unpacked once into a temporary folder, which is then read like any other.
 
 zip, and tars compressed by gzip, bzip2, xz or zstd; a plain tar is read in place. Nothing is written outside of the
-folder: links, devices and names that lead out of it are left out, or refused.
+folder: devices, and links and names that lead out of it, are left out, or refused; a link to a file in it is that file.
 """
 
 import os
+import posixpath
 import stat
+import struct
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, cast
 
+from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header, members
+from shardfeed.converters.sources.files.text import asked_encoding, foreign_names, is_utf8, utf8_name
 from shardfeed.converters.sources.files.unpack import ByteStream, DamagedStreamError, Unpacked, form_of, unpacked
 from shardfeed.converters.sources.guard import HostileError, budget, damaged, guarded, open_regular
 from shardfeed.errors import escape, name_bytes, name_text
@@ -21,6 +26,11 @@ _PIECE = 1 << 20
 UNKNOWN_SIZE = 1 << 62  # bytes of a tar of unknown length
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OF_MACOS = "__MACOSX"
+_UTF8_NAME = 1 << 11  # flag of a zip's member
+_UNICODE_PATH = 0x7075  # extra field of a zip's member: its name in UTF-8
+_INNER_ENDS = (b".zip", b".tar.gz", b".tgz", b".tar.bz2", b".tbz2", b".tbz", b".tar.xz", b".txz", b".tar.zst")
+_SPECIAL = "links, devices and other special files"
+_LONGEST_LINK = 4096  # bytes
 
 
 def is_archive(path: str) -> bool:
@@ -52,6 +62,7 @@ def unpack(path: str) -> tuple[Unpacked, list[str]]:
                 _unpack_tar(path, form, into)
             else:
                 _unpack_zip(path, into)
+            _unpack_inner(into)
             return into.into, into.finish()
         except BaseException as error:
             into.into.remove()
@@ -70,6 +81,8 @@ class _Folder:
         self._folded: set[str] = set()
         self._left_out: dict[str, list[str]] = {}
         self._counts: dict[str, int] = {}
+        self._inner = b""
+        self._links: list[tuple[bytes, bytes]] = []
 
     def note(self, why: str, name: bytes) -> None:
         """Count a member for a note."""
@@ -79,14 +92,8 @@ class _Folder:
 
     def add(self, name: bytes, content: Iterator[bytes]) -> None:
         """Write a member below the folder. Raises HostileError for a name that leads out of it."""
-        parts = name.replace(b"\\", b"/").split(b"/")
-        if name.startswith(b"/") or b".." in parts or b"\0" in name or parts[0][1:2] == b":":
-            problem = f"has a member '{escape(name[:200])}', which points outside its folder"
-            raise HostileError(self.path, problem, "do not unpack it")
-        parts = [part for part in parts if part not in (b"", b".")]
-        budget().depth(len(parts), self.path)
-        clean = b"/".join(parts)
-        if not parts or name_text(parts[0]) == _OF_MACOS:
+        clean = self._clean(name)
+        if not clean or name_text(clean.removeprefix(self._inner).partition(b"/")[0]) == _OF_MACOS:
             self.note("resource forks of macOS", name)
         elif clean in self._seen:
             self.note("members with a duplicate name", name)
@@ -105,8 +112,57 @@ class _Folder:
                     budget().unpacked(self.into.size + len(data), self.stored, self.path)
                     file.write(data)
 
+    def members(self) -> list[bytes]:
+        """The paths of the files, sorted."""
+        return sorted(self._seen)
+
+    def begin_inner(self, name: bytes) -> None:
+        """Begin an archive in the archive: what follows goes into a folder of this name."""
+        self._write_links()
+        self._links, self._inner = [], name + b"/"
+        self.note("archives in it, unpacked into folders of their names", name)
+
+    def _clean(self, name: bytes) -> bytes:
+        """A member's name as a path in the folder. Raises HostileError for one that leads out of it."""
+        parts = name.replace(b"\\", b"/").split(b"/")
+        if name.startswith(b"/") or b".." in parts or b"\0" in name or parts[0][1:2] == b":":
+            problem = f"has a member '{escape(name[:200])}', which points outside its folder"
+            raise HostileError(self.path, problem, "do not unpack it")
+        parts = [part for part in parts if part not in (b"", b".")]
+        if len(parts) > 1 and parts[0] == self._inner[:-1].rpartition(b"/")[2]:
+            parts = parts[1:]  # cat.zip with the folder cat
+        budget().depth(len(parts) + self._inner.count(b"/"), self.path)
+        return self._inner + b"/".join(parts) if parts else b""
+
+    def link(self, name: bytes, target: bytes, *, is_hard: bool) -> None:
+        """Note a link for `finish`: what it leads to may come after it. `target` as in `Member.link`."""
+        target = target.replace(b"\\", b"/")
+        self._links.append((name, target if is_hard else posixpath.join(posixpath.dirname(name), target)))
+        budget().rows(len(self._links), self.stored, self.path, "links")
+
+    def _write_links(self) -> None:
+        """Make each link to an unpacked file that file, too; others are left out, and noted."""
+        waiting = self._links
+        while waiting:
+            later = [one for one in waiting if not self._write_link(*one)]
+            if len(later) == len(waiting):
+                break
+            waiting = later  # links to links
+        for name, _ in waiting:
+            self.note(_SPECIAL, name)
+
+    def _write_link(self, name: bytes, target: bytes) -> bool:
+        """Write the file that a link leads to under its name, too; False if there is none in the folder so far."""
+        clean = posixpath.normpath(target)
+        clean = self._inner + clean
+        if target.startswith(b"/") or clean.startswith(self._inner + b"..") or clean not in self._seen:
+            return False
+        self.add(name, _content_of(os.path.join(self.into.made(), os.fsdecode(clean))))
+        return True
+
     def finish(self) -> list[str]:
-        """Give all folders the archive's modification time. Returns the notes."""
+        """Write links, and give all folders the archive's modification time. Returns the notes."""
+        self._write_links()
         if not self._seen:
             raise HostileError(self.path, "is an empty archive", "check its contents")
         mtime = os.stat(self.path).st_mtime_ns
@@ -118,14 +174,48 @@ class _Folder:
         return [f"unpacked {name}: {what}, removed at the end", *(counted(*one) for one in left_out)]
 
 
+def _unpack_inner(into: _Folder) -> None:
+    """Unpack the archives in an archive without images, such as one for each class, into folders of their names."""
+    members = into.members()
+    if any(map(names_image, members)):
+        return
+    for name in members:
+        path = os.path.join(into.into.made(), os.fsdecode(name))
+        end = next((end for end in _INNER_ENDS if name.lower().endswith(end)), b"")
+        if not end or not is_archive(path):
+            continue
+        into.begin_inner(name[: -len(end)])
+        form = form_of(path)
+        if form:
+            _unpack_tar(path, form, into)
+        else:
+            _unpack_zip(path, into)
+        os.remove(path)
+
+
 def _unpack_tar(path: str, form: str, into: _Folder) -> None:
     file = Forwards(unpacked(path, form, path), path)
     for member in members(cast("BinaryIO", file), path, UNKNOWN_SIZE):
+        if member.link:
+            into.link(_named(member.name, path), _named(member.link, path), is_hard=member.is_hard)
+            continue
         if not member.plain:
-            into.note("links, devices and other special files", member.name)
+            into.note(_SPECIAL, member.name)
             continue
         file.seek(member.offset)
-        into.add(member.name, file.pieces(member.size))
+        into.add(_named(member.name, path), file.pieces(member.size))
+
+
+def _named(name: bytes, path: str) -> bytes:
+    """A name in a tar, where it is UTF-8. Raises UsageError for one that is not, if no encoding was asked for."""
+    if not name.isascii() and not is_utf8(name):
+        raise foreign_names([name], path, "has names that are not UTF-8")
+    return name
+
+
+def _content_of(path: str) -> Iterator[bytes]:
+    with open_regular(path) as file:
+        yield from iter(partial(file.read, _PIECE), b"")
 
 
 class Forwards:
@@ -157,15 +247,52 @@ class Forwards:
 
 def _unpack_zip(path: str, into: _Folder) -> None:
     with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            if info.is_dir():
-                continue
-            name = name_bytes(info.filename)
-            mode = info.external_attr >> 16
-            if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-                into.note("links, devices and other special files", name)
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        names = _names_of_zip(members, path, into)
+        for info, name in zip(members, names, strict=True):
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
+                into.note(_SPECIAL, name)
                 continue
             if info.flag_bits & 1:
                 raise HostileError(path, f"'{escape(name[:200])}' is encrypted", "unpack it with its password")
             with archive.open(info) as member:
-                into.add(name, iter(partial(member.read, _PIECE), b""))
+                if kind == stat.S_IFLNK:
+                    into.link(name, member.read(_LONGEST_LINK), is_hard=False)
+                else:
+                    into.add(name, iter(partial(member.read, _PIECE), b""))
+
+
+def _names_of_zip(members: Sequence[zipfile.ZipInfo], path: str, into: _Folder) -> list[bytes]:
+    """The names as UTF-8. Those that are not marked as such are in UTF-8 if all are, else in the encoding asked for.
+
+    Raises UsageError if they are in another, which nothing names: the standard's CP437 is what few programs write.
+    """
+    marked = [*map(_marked_name, members)]
+    stored = [
+        info.orig_filename.encode("cp437") if name is None else name for info, name in zip(members, marked, strict=True)
+    ]
+    foreign = [raw for raw, name in zip(stored, marked, strict=True) if name is None and not raw.isascii()]
+    if foreign and asked_encoding() is None:
+        if not all(map(is_utf8, foreign)):
+            raise foreign_names(foreign, path, "has names that are not UTF-8, and does not say their encoding")
+        into.note("names that are read as UTF-8, which they are not marked as", foreign[0])
+    return [utf8_name(raw, path) if name is None else name for raw, name in zip(stored, marked, strict=True)]
+
+
+def _marked_name(info: zipfile.ZipInfo) -> bytes | None:
+    """The name of a member that says that it is UTF-8; None for others."""
+    if info.flag_bits & _UTF8_NAME:
+        return name_bytes(info.filename)
+    return _unicode_path(info, info.orig_filename.encode("cp437"))
+
+
+def _unicode_path(info: zipfile.ZipInfo, raw: bytes) -> bytes | None:
+    """The name of a member in the extra field that Info-ZIP writes; None without one that is about this name."""
+    extra = info.extra
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        data, extra = extra[4 : 4 + size], extra[4 + size :]
+        if kind == _UNICODE_PATH and size > 5 and data[1:5] == struct.pack("<I", zlib.crc32(raw)):
+            return data[5:]
+    return None

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardfeed.converters.sources.files.text import encoding_of, undecodable
 from shardfeed.converters.sources.guard import budget
 from shardfeed.errors import LabelFileError, ShardfeedError, StorageError, argument, escape, needing_extra
 from shardfeed.naming import LABEL_NAMES_SUFFIX, label_names_file
@@ -339,17 +340,18 @@ def _text(place: str) -> str:
     """The file's text. Raises LabelFileError if it cannot be read, is too large, or is not UTF-8."""
     try:
         with open(place, "rb") as file:
-            data = file.read(_MOST_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
+            data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise LabelFileError(place, f"cannot read the class list: {error.strerror}", "check the path") from None
     if len(data) > _MOST_BYTES:
         raise LabelFileError(place, f"more than {_MOST_BYTES:,} bytes, expected class names", "check the path")
+    encoding = encoding_of(data)
     try:
-        return data.decode()
+        return data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode()
+        before = data[: error.start].decode(encoding)
         at = f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
-        raise LabelFileError(f"{place}:{at}", "not UTF-8", "save the list as UTF-8") from None
+        raise undecodable(data, f"{place}:{at}", encoding) from None
 
 
 @dataclass(frozen=True)

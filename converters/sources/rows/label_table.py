@@ -26,20 +26,13 @@ from shardfeed.converters.sources.files.parquet_file import (
     parquet_file,
     struct_fields,
 )
+from shardfeed.converters.sources.files.text import MARKS, check_encoding, encoding_of, problem_of
 from shardfeed.converters.sources.options import AnnotationOptions, Column, Format, LabelOptions
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 
 _Object = TypeVar("_Object")
 
-# UTF-32's little-endian mark begins with UTF-16's.
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-_AS_UTF8 = f"save the file as UTF-8, or give {argument('encoding', 'latin-1')}, or another encoding"
+_HEAD = 1 << 16  # bytes by which the encoding is known
 _LOOKED_AT = 1000  # rows of JSON that determine the columns
 ABSENT: Any = object()
 _BATCH = 4096  # rows of Parquet in memory at once
@@ -78,7 +71,8 @@ class LabelTable:
         longest: int = 1 << 20,
     ) -> None:
         self.encoding, self.paths_only, self._longest = encoding, paths_only, longest
-        _check_encoding(encoding)
+        self._codec = "utf-8"
+        check_encoding(encoding)
         self.path = os.fsdecode(path)
         self.name = os.path.basename(self.path)
         try:
@@ -122,11 +116,11 @@ class LabelTable:
             yield line, dict(zip(names, cells, strict=True))
 
     def placed(self) -> Iterator[tuple[int, int, list[str]]]:
-        """Offset and size, in bytes, and cells of each row of CSV, where each is a line in UTF-8."""
+        """Offset and size, in bytes, and cells of each row of CSV, where each is a line in an encoding beyond ASCII."""
         with open(self.path, "rb") as file:
             offset = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
         for line in self.lines():
-            size = len(line.encode("utf-8", "surrogateescape"))
+            size = len(line.encode(self._codec, "surrogateescape"))
             if line.strip():
                 yield offset, size, cells_of(line, self.delimiter)
             offset += size
@@ -194,9 +188,9 @@ class LabelTable:
     def lines(self) -> Iterator[str]:
         """Yield the lines as text, ends included. Raises LabelFileError for other content, and for an overlong line."""
         with open(self.path, "rb") as file:
-            head = file.read(4)
-            encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), self.encoding or "utf-8")
-            file.seek(0)
+            head = file.read(_HEAD)
+            encoding = self._codec = encoding_of(head, self.encoding)
+            file.seek(next((len(mark) for mark in MARKS if head.startswith(mark)), 0))
             # Paths need not be UTF-8: their bytes survive as surrogates. Labels are checked later.
             errors = "surrogateescape" if encoding.startswith("utf-8") else "strict"
             number = 1
@@ -207,16 +201,13 @@ class LabelTable:
                         problem = f"more than {self._longest} characters in one line"
                         raise LabelFileError(self.place(number), problem, "check that this is the label file")
                     if "\0" in line:
-                        problem, utf_16 = "got a NUL character, expected text", "be" if line[0] == "\0" else "le"
-                        remedy = (
-                            f"save it as UTF-8, or if it is UTF-16, give {argument('encoding', f'utf-16-{utf_16}')}"
-                        )
-                        raise LabelFileError(self.place(number), problem, remedy)
+                        problem = "got a NUL character, expected text"
+                        raise LabelFileError(self.place(number), problem, "save it as text, in UTF-8")
                     yield line
                     number += 1
             except UnicodeDecodeError as error:
                 problem = f"cannot be decoded as {encoding}: {error.reason}"
-                raise LabelFileError(self.place(number), problem, _AS_UTF8) from None
+                raise LabelFileError(self.place(number), *problem_of(error.object, problem)) from None
 
     def _rows(self) -> Iterator[Record]:
         reader = csv.reader(self.lines(), delimiter=self.delimiter, strict=True)
@@ -333,22 +324,9 @@ def is_index(name: str) -> bool:
 
 def check_options(options: LabelOptions | AnnotationOptions, path: str, formats: Collection[str]) -> None:
     """Raise UsageError for options of tables that no table of a source takes; `formats`: those of its tables."""
-    for name, what, without in (("delimiter", "CSV", {"text", "jsonl", "parquet"}), ("encoding", "text", {"parquet"})):
-        if getattr(options, name) is not None and without.issuperset(formats):
-            problem = f"{argument(name)} is for tables of {what}, and there is none"
-            raise UsageError(path, problem, "leave it out")
-
-
-def _check_encoding(encoding: str | None) -> None:
-    """Check that Python knows a text encoding of this name; raise UsageError otherwise."""
-    if encoding is not None:
-        try:
-            b"a".decode(encoding)
-        except UnicodeError:
-            return  # not one of its texts, but known
-        except (LookupError, ValueError):  # the latter for a NUL
-            remedy = "common ones are latin-1, cp1252, utf-16, gbk and shift_jis"
-            raise UsageError("encoding", f"got {encoding!r}, expected a text encoding", remedy) from None
+    if options.delimiter is not None and {"text", "jsonl", "parquet"}.issuperset(formats):
+        problem = f"{argument('delimiter')} is for tables of CSV, and there is none"
+        raise UsageError(path, problem, "leave it out")
 
 
 class _JsonObject(list[tuple[str, Any]]):

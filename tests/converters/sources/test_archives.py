@@ -3,18 +3,28 @@
 import gzip
 import io
 import os
+import re
+import shutil
 import stat
+import subprocess
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from shardfeed.converters import ColumnOptions, open_source
 from shardfeed.converters.sources.files.archive import is_archive, unpack
 from shardfeed.converters.sources.guard import UNPACKED_FREE, HostileError
+from shardfeed.converters.sources.reading import read_image
+from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import StorageError, UsageError
 from shardfeed.free_space import FreeSpace
+
+from pictures import image_bytes
 
 FILES = {"cat/1.jpg": b"one" * 1000, "dog/" + "x" * 150 + ".jpg": b"two", "dog/empty.jpg": b""}
 
@@ -151,3 +161,121 @@ def test_other_files_are_no_archives(tmp_path: Path) -> None:
     for name, data in {"a.tar": tar_bytes(FILES), "b.gz": gzip.compress(b"text" * 200), "c": b"", "d": b"PK"}.items():
         (tmp_path / name).write_bytes(data)
         assert not is_archive(str(tmp_path / name))
+
+
+def classes_of(path: Path) -> set[str]:
+    source = open_source(path)
+    assert isinstance(source, ColumnarSource)
+    return {name for names in source.schema.class_names.values() for name in names}
+
+
+def pictures() -> dict[str, bytes]:
+    drawn = image_bytes(Image.fromarray(np.zeros((10, 20, 3), np.uint8)), "PNG")
+    return {f"{name}/{i}.png": drawn for name in ("cat", "dog") for i in range(2)}
+
+
+def run(command: str, folder: Path) -> None:
+    subprocess.run(["bash", "-ec", command], cwd=folder, check=True, capture_output=True)
+
+
+def typed(said: str, folder: Path) -> Path:
+    """Run the command in a message; return the path that the message says to give then."""
+    command, given = re.search(r"`(.+)`, and give (\S+)", said).groups()  # type: ignore[union-attr]
+    run(command, folder)
+    return folder / given
+
+
+needs_zip = pytest.mark.skipif(shutil.which("zip") is None, reason="zip is not installed")
+MAKES = [  # command that makes the volumes, file that is given, a volume in the middle
+    pytest.param("zip -q -s 65k big.zip big", "big.zip", "big.z01", marks=needs_zip),
+    pytest.param("zip -q -s 65k big.zip big", "big.z01", "big.z02", marks=needs_zip),
+    ("tar -czf x big; split -b 40k x big.tar.gz.", "big.tar.gz.aa", "big.tar.gz.ab"),
+    ("tar -czf x big; split -b 40k -d x big.tgz.part-", "big.tgz.part-00", "big.tgz.part-01"),
+    ("tar -czf x big; split -b 40k -d -a 3 x big.tar.gz.", "big.tar.gz", "big.tar.gz.001"),
+]
+
+
+@pytest.mark.parametrize(("make", "given", "middle"), MAKES)
+def test_volumes_are_said_joined_as_typed_and_missed_by_name(
+    make: str, given: str, middle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, data in pictures().items():
+        path = tmp_path / "big" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data + os.urandom(50_000))
+    run(make.replace("zip -q", "zip -q -r"), tmp_path)
+    shutil.rmtree("big")
+    with pytest.raises(UsageError, match="volume") as error:
+        open_source(given)
+    (tmp_path / middle).rename(tmp_path / "kept")
+    with pytest.raises(UsageError, match=f"volume.*{re.escape(middle)}"):
+        open_source(given)
+    (tmp_path / "kept").rename(tmp_path / middle)
+    assert classes_of(typed(str(error.value), tmp_path)) == {"cat", "dog"}
+
+
+def test_other_ends_of_names_are_no_volumes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zip", pictures())
+    for end in ("asc", "bak", "1"):
+        (tmp_path / f"a.zip.{end}").write_bytes(b"x")
+    assert classes_of(path) == {"cat", "dog"}
+
+
+@pytest.mark.parametrize("inner", ["zip", "tar.gz"])
+@pytest.mark.parametrize("top", ["", "cat/"])
+def test_archives_in_an_archive_are_unpacked_into_folders(inner: str, top: str, tmp_path: Path) -> None:
+    of_class = {name.partition("/")[2]: data for name, data in pictures().items()}
+    whole = {}
+    for name in ("cat", "dog"):
+        folder = top and f"{name}/"
+        one = write(tmp_path / f"{name}.{inner}", {folder + key: data for key, data in of_class.items()})
+        whole[one.name] = one.read_bytes()
+    assert classes_of(write(tmp_path / "all.zip", whole)) == {"cat", "dog"}
+
+
+@needs_zip
+def test_a_folder_of_archives_is_read_as_the_error_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    for name in ("cat", "dog"):
+        write(tmp_path / "parts" / f"{name}.zip", {"0.png": pictures()["cat/0.png"], "1.png": b"no image"} | pictures())
+    with pytest.raises(UsageError, match="folder of 2 archives") as error:
+        open_source("parts")
+    assert typed(str(error.value), tmp_path).is_file()
+
+
+def test_an_archive_beside_its_folder_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    write(tmp_path / "s" / "data.zip", pictures())
+    for name, data in pictures().items():
+        path = tmp_path / "s" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    assert classes_of(tmp_path / "s") == {"cat", "dog"}
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_a_hard_link_in_a_tar_is_its_target(mode: str, tmp_path: Path) -> None:
+    path = tmp_path / ("a.tar" if mode == "w" else "a.tar.gz")
+    drawn = pictures()["cat/0.png"]
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
+        for name in ("cat/0.png", "dog/1.png"):
+            info = tarfile.TarInfo(name)
+            info.size = len(drawn)
+            tar.addfile(info, io.BytesIO(drawn))
+        for name, target, kind in (("dog/2.png", "cat/0.png", tarfile.LNKTYPE),):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            tar.addfile(info)
+    source = open_source(path, options=ColumnOptions(unlabelled=True) if mode == "w" else None)
+    read = {sample.key: read_image(sample) for sample in source}
+    assert read[b"dog/2.png"] == read[b"cat/0.png"] == drawn
+
+
+def test_a_symbolic_link_in_an_archive_is_the_file_that_it_leads_to(tmp_path: Path) -> None:
+    links = {"dog/2.png": "../cat/0.png", "dog/3.png": "2.png", "dog/out.png": "/etc/passwd", "dog/up.png": "../../x"}
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(tar_bytes(pictures(), links)))
+    unpacked, notes = unpack(str(tmp_path / "a.tar.gz"))
+    assert (Path(unpacked.folder) / "dog/3.png").read_bytes() == pictures()["cat/0.png"]
+    assert "links, devices and other special files, in the archive: 2 (dog/out.png, dog/up.png)" in notes

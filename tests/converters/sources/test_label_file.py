@@ -934,11 +934,11 @@ def test_one_row_for_each_box_is_an_error(images: Path, used: list[str]) -> None
 
 def test_an_encoding(images: Path) -> None:
     rows = "path,label\na.jpg,Café\nb.jpg,thé\n".encode("latin-1")
-    assert refusal(images, rows).endswith("give encoding='latin-1', or another encoding")
+    assert refusal(images, rows).endswith("give encoding='cp1252' if it is 'Café', or another encoding")
     source = LabelFile(write(images, rows), encoding="latin-1")
     assert source.schema.class_names == {LABEL: ("Café", "thé")}
     unmarked = "path,label\na.jpg,cat\nb.jpg,dog\n".encode("utf-16-le")
-    assert "if it is UTF-16, give encoding='utf-16-" in refusal(images, unmarked)
+    assert len(LabelFile(write(images, unmarked))) == 2
     assert len(LabelFile(write(images, unmarked), encoding="utf-16-le")) == 2
     with pytest.raises(UsageError, match="encoding: got 'latin-7000', expected a text encoding"):
         LabelFile(write(images, rows), encoding="latin-7000")

@@ -58,7 +58,7 @@ def test_what_a_path_means(
         ("flat", {"path_column": 0}, "is a folder, but path_column is for a label file"),
         ("classes", {"class_names": {"kind": ["a"]}}, "for the columns of a label file"),
         ("classes", {"text_columns": ["kind"]}, "is a folder, but text_columns is for a label file"),
-        ("classes", {"encoding": "latin-1"}, "is a folder, but encoding is for a label file"),
+        ("classes", {"encoding": "latin-1"}, "encoding: got 'latin-1', but the source has no text"),
         ("classes", {"unlabelled": True, "pattern": "(?P<label>x)"}, "unlabelled: pattern is for labels"),
         ("classes", {"unlabelled": True, "class_names": ["a"]}, "unlabelled: class_names is for labels"),
         ("classes", {"unlabelled": True, "labels": "labels.csv", "one_hot": ["kind"]}, "one_hot is for labels"),

@@ -32,6 +32,21 @@ SHARES = "--split train=0.5,test=0.5"
 
 
 @advises(
+    "converters/sources/files/text.py: give --encoding {} if that is right, or another encoding",
+    "convert names.zip out",
+    Way("--encoding", 4),
+)
+def names_in_cp437(box: Box) -> None:
+    box.image("kept/0.png")
+    drawn = (box.root / "kept/0.png").read_bytes()
+    with zipfile.ZipFile(box.root / "names.zip", "w") as archive:
+        for name in ("K_fer/0.png", "K_fer/1.png", "dog/0.png", "dog/1.png"):
+            archive.writestr(name, drawn)
+    whole = (box.root / "names.zip").read_bytes()
+    box.write("names.zip", whole.replace(b"K_fer", b"K\x84fer"))  # zipfile would mark the name as UTF-8
+
+
+@advises(
     "converters/images/pixels.py: {}; --background none drops alpha",
     "convert images new",
     Way("--background", 20, onto="convert images new --replace"),

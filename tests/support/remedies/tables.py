@@ -139,21 +139,12 @@ def paths_relative_to_another_folder(box: Box) -> None:
 
 
 @advises(
-    "converters/sources/rows/label_table.py: save the file as UTF-8, or give --encoding latin-1, or",
+    "converters/sources/files/text.py: save it as UTF-8, or give --encoding {}, or another encoding",
     COMMAND + " --encoding ascii",
     Way("--encoding", 6),
 )
 def a_table_in_latin_1(box: Box) -> None:
     labelled(box, "path,label", "Käfer", "Biene", encoding="latin-1")
-
-
-@advises(
-    "converters/sources/rows/label_table.py: save it as UTF-8, or if it is UTF-16, give --encoding",
-    COMMAND,
-    Way("--encoding", 6),
-)
-def a_table_in_utf_16(box: Box) -> None:
-    labelled(box, "path,label", "Käfer", "Biene", encoding="utf-16-le")
 
 
 @advises(
@@ -222,7 +213,15 @@ def labels_from_1(box: Box) -> None:
     "convert photos out --labels t.csv --text-column note",
     Way("--encoding", 6),
 )
-@advises("converters/sources/classes.py: give --encoding latin-1, or another encoding", COMMAND, Way("--encoding", 6))
+def texts_that_are_not_utf8(box: Box) -> None:
+    labelled(box, "path,label,note", "cat,Käfer", "dog,Biene", encoding="latin-1")
+
+
+@advises(
+    "converters/sources/files/text.py: give --encoding {} if it is '{}', or another encoding",
+    COMMAND,
+    Way("--encoding", 6),
+)
 def cells_that_are_not_utf8(box: Box) -> None:
     labelled(box, "path,label,note", "cat,Käfer", "dög,Biene", encoding="latin-1")
 

@@ -260,9 +260,9 @@ FILES = [
     (b"<annotations/>", "its root is <annotations>"),
     (BOMB.encode(), "a DOCTYPE or an ENTITY"),
     (BOMB.encode("utf-16"), "a DOCTYPE or an ENTITY"),
-    (b'<?xml version="1.0" encoding="klingon"?><annotation/>', "not XML"),
-    (b'<?xml version="1.0" encoding="utf-7"?><annotation/>', "not XML"),
-    (b"<annotation>\xff</annotation>", "not XML"),
+    (b'<?xml version="1.0" encoding="klingon"?><annotation/>', "declares the encoding"),
+    (b'<?xml version="1.0" encoding="utf-7"?><annotation/>', "declares the encoding"),
+    (b"<annotation>\xff</annotation>", "not UTF-8; as cp1252 it has"),
     (b"<annotation>" + b" " * 16_000_000 + b"</annotation>", "more than 16,000,000 bytes"),
 ]
 
