@@ -17,7 +17,7 @@ from shardfeed.converters.engines.engine import Engine
 from shardfeed.converters.planning.append_target import ColumnsBefore
 from shardfeed.converters.planning.groups import GroupShares
 from shardfeed.converters.planning.plan import Plan
-from shardfeed.converters.rejects import NOTHING, Account
+from shardfeed.converters.rejects import NOTHING, Account, AnnotationCode
 from shardfeed.converters.shards.same_pictures import SamePictures, StoredSplit, same_pictures
 from shardfeed.converters.shards.task import Receipt, Remark, noted_of
 from shardfeed.converters.sources.source import Source
@@ -463,6 +463,8 @@ class RejectLimits(NamedTuple):
         bad, allowed = noted_of(account.bad), self.objects.allowed(account.read + plan.annotations)
         if len(bad) > allowed:
             enough = f"{self._enough('objects', len(bad))} (or more: the images have not been read yet)"
+            if doubt := _one_cause(bad, account.read + plan.annotations):
+                remedy, enough = "nothing was written; ", doubt
             raise _too_many(out, bad, "annotation", f"{allowed:,} allowed", remedy + enough)
 
     def _enough(self, name: str, count: int) -> str:
@@ -490,11 +492,34 @@ class RejectLimits(NamedTuple):
             error = _too_many(report.out, rejected, "input", f"{allowed:,} allowed", remedy)
         elif len(bad := noted_of(account.bad)) > (allowed := self.objects.allowed(account.read)):
             remedy = f"{kept}or run again with {self._enough('objects', len(bad))} to commit at once"
+            remedy = _one_cause(bad, account.read) or remedy
             error = _too_many(report.out, bad, "annotation", f"{allowed:,} allowed", remedy)
         else:
             return
         error.report = report
         raise error
+
+
+_FEW = 4  # annotations that do not tell a wrong reading from faults of their own
+_CAUSES = {
+    AnnotationCode.BOX_OUTSIDE: "corners may be taken for sizes, or the boxes are of images of another size",
+    AnnotationCode.BOX_EMPTY: "sizes may be taken for corners, or the corners are in another order",
+    AnnotationCode.CATEGORY: "its class numbers may begin at another number than the classes",
+    AnnotationCode.ORPHAN: "its ids of images may be written in another way than those of the images",
+    AnnotationCode.KEYPOINTS: "its key points may be those of another list of names",
+    AnnotationCode.OUTLINE: "its runs may be relative to each other, or its outlines in another unit or form",
+    AnnotationCode.VALUE: "its columns or keys may mean something else",
+    AnnotationCode.LINE: "its lines may have another form",
+}
+
+
+def _one_cause(bad: Sequence[Remark], read: int) -> str:
+    """The remedy where most of the annotations fail for one cause: not they are wrong, but the reading; else ""."""
+    code, count = next(iter(Counter(noted.what for noted in bad).most_common(1)), ("", 0))
+    if read < _FEW or 2 * count <= read or code not in _CAUSES:
+        return ""
+    cause = _CAUSES[AnnotationCode(code)]
+    return f"{count:,} of {read:,} fail alike, so the file means something else than is read: {cause}; correct it"
 
 
 def _too_many(out: str, rejected: Sequence[Remark], what: str, limit: str, remedy: str) -> TooManyRejectedError:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from shardfeed.converters.sources.files.listing import (
     is_hidden,
     names_archive,
     names_image,
+    split_in_name,
     split_in_path,
 )
 from shardfeed.converters.sources.files.tar import BLOCK, looks_like_header
@@ -30,7 +32,7 @@ from shardfeed.converters.sources.files.walk import list_files, some_files
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.converters.sources.source import Skipped, SourceFile
 from shardfeed.errors import ShardfeedError, UsageError, escape
-from shardfeed.text import counted
+from shardfeed.text import counted, some
 
 _MOST_NAMES = 2000  # files of one extension in a folder; more files would show nothing new
 _FOLDERS, _DEPTH = 64, 3  # folders of a folder that are examined, and their depth
@@ -44,6 +46,7 @@ _MAGIC = (
     *(("parquet", 0, b"PAR1"), ("zip", 0, b"PK\x03\x04"), ("lmdb", 16, b"\xde\xc0\xef\xbe")),
     *(("hdf5", at, b"\x89HDF\r\n\x1a\n") for at in (0, 512, 1024, 2048)),
 )
+_PART = re.compile(r"\d\Z|=")
 _SMALL = re.compile("[a-z]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})\Z")
@@ -286,14 +289,34 @@ def find_files(path: str, ends: tuple[str, ...]) -> SourceFiles:
         listing = list_files(path, include=include)
         if not len(listing):
             raise UsageError(path, f"no {' or '.join(ends)} file in it", "check the path")
-        files = [listing.file(i) for i in range(len(listing))]
-        return SourceFiles(files, [*map(os.fsdecode, listing)], listing.root, listing.skipped)
+        files, names = [listing.file(i) for i in range(len(listing))], [*map(os.fsdecode, listing)]
+        _refuse_configurations(path, names)
+        return SourceFiles(files, names, listing.root, listing.skipped)
     paths = named_files(path)
     if len(set(paths)) < len(paths):
         raise UsageError(path, "it lists a file twice", "list each file once")
     files = [_file(path, one, len(paths)) for one in paths]
     root = os.path.commonpath([os.path.dirname(os.fsdecode(file.path)) for file in files])
     return SourceFiles(files, [os.path.relpath(os.fsdecode(file.path), root) for file in files])
+
+
+def _refuse_configurations(path: str, names: Sequence[str]) -> None:
+    """Raise UsageError if two folders have files of the same split, as the configurations of a dataset of the Hub.
+
+    Numbered folders (`part-0`, `2019`) and those of a partition (`day=1`) are parts of one dataset.
+    """
+    splits: dict[str, set[str]] = {}
+    for name in names:
+        folder, inside, rest = name.partition("/")
+        if inside and not _PART.search(folder) and split_in_name(folder) is None and (split := split_in_path(rest)):
+            splits.setdefault(folder, set()).add(split)
+    twice = [split for split, count in Counter(chain.from_iterable(splits.values())).items() if count > 1]
+    if twice:
+        problem = (
+            f"its folders {some(splits)} have files of the split {twice[0]} each, as configurations of one dataset"
+        )
+        remedy = f"give one of them: {' or '.join(escape(os.path.join(path, folder)) for folder in [*splits][:3])}"
+        raise UsageError(path, problem, remedy)
 
 
 def named_files(path: str) -> list[str]:

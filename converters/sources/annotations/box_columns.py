@@ -15,6 +15,7 @@ from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.cells import is_absent, read_number
 from shardfeed.converters.sources.rows.label_table import LabelTable
+from shardfeed.converters.sources.rows.objects import around_runs
 from shardfeed.converters.sources.rows.roles import CLASS_KEYS, WORDS
 from shardfeed.errors import escape, name_bytes
 from shardfeed.text import some
@@ -190,10 +191,15 @@ class Region(NamedTuple):
     area: float
 
 
+class DisorderedRunsError(BadAnnotationError):
+    """Runs of pixels that overlap, or that are not in the order of their starts."""
+
+
 def region_of(cell: str, size: tuple[int, int]) -> Region:
     """The region of `start length start length ...`, with starts from 1, down the columns; `size`: (width, height).
 
-    Raises BadAnnotationError, E_OUTLINE.
+    Runs out of order are not put in order: their starts may be relative to the run before. Raises
+    BadAnnotationError, E_OUTLINE.
     """
     width, height = size
     try:
@@ -204,26 +210,20 @@ def region_of(cell: str, size: tuple[int, int]) -> Region:
         reason = f"got '{escape(cell[:40])}', expected pairs of integers: start and length"
         raise BadAnnotationError(AnnotationCode.OUTLINE, reason)
     starts, lengths = numbers[0::2] - 1, numbers[1::2]
-    order = np.argsort(starts, kind="stable")
-    starts, lengths = starts[order], lengths[order]
-    if starts[0] < 0 or (lengths <= 0).any():
+    if (starts < 0).any() or (lengths <= 0).any():
         raise BadAnnotationError(AnnotationCode.OUTLINE, "a start or a length below 1")
     pixels = width * height
     if (starts > pixels).any() or (lengths > pixels).any() or (starts + lengths > pixels).any():
         raise BadAnnotationError(AnnotationCode.OUTLINE, f"runs beyond the {width} x {height} pixels of the image")
     ends = starts + lengths
     if (ends[:-1] > starts[1:]).any():
-        raise BadAnnotationError(AnnotationCode.OUTLINE, "runs that overlap")
+        reason = "a run starts before the end of the run before it: are its starts relative to that end?"
+        raise DisorderedRunsError(AnnotationCode.OUTLINE, reason)
     before = np.concatenate([[0], ends[:-1]])
     counts = np.stack([starts - before, lengths], axis=1).ravel().tolist()
     rest = pixels - int(ends[-1])
     counts += [rest] if rest else []
-    first, last = starts // height, (ends - 1) // height  # columns
-    several = first < last  # the run reaches the lower end of its column, and continues in the next
-    top = np.where(several, 0, starts % height).min()
-    bottom = np.where(several, height, (ends - 1) % height + 1).max()
-    box = (float(first.min()), float(top), float(last.max() + 1), float(bottom))
-    return Region({"size": [height, width], "counts": counts}, box, float(lengths.sum()))
+    return Region({"size": [height, width], "counts": counts}, around_runs(starts, ends, height), float(lengths.sum()))
 
 
 def dialect_of(table: LabelTable) -> Dialect | str | None:

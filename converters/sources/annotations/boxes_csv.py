@@ -14,8 +14,9 @@ from PIL import Image
 
 from shardfeed.converters.images.exif import ORIENTATION_TAG
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.box_columns import Dialect, dialect_of, region_of
+from shardfeed.converters.sources.annotations.box_columns import Dialect, DisorderedRunsError, dialect_of, region_of
 from shardfeed.converters.sources.classes import class_list
+from shardfeed.converters.sources.files.listing import split_in_name
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions
 from shardfeed.converters.sources.rows.annotations import Annotations
@@ -24,9 +25,10 @@ from shardfeed.converters.sources.rows.label_table import LabelTable, check_opti
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.split_words import usual_split
-from shardfeed.text import counted
+from shardfeed.text import counted, number
 
 _ROBOFLOW = "_annotations.csv"  # in the folder of each split
+OPEN_IMAGES, _ANNOTATIONS = "annotations-bbox.csv", "annotations"
 _FACES = "wider_face_split/wider_face_{}_bbx_gt.txt"
 _ENDS = (".csv", ".tsv", ".tab", ".txt")
 
@@ -65,6 +67,7 @@ def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
         splits = [name for name in look.names()[0] if usual_split(name)]
         places = [(os.path.join(name, _ROBOFLOW), f"{name}/" if name else "", name) for name in ("", *splits)]
         places += [(_FACES.format(name), f"WIDER_{name}/images/", name) for name in ("train", "val")]
+        places += _tables_of_open_images(look)
     found = []
     for name, folder, split in places:
         path = os.path.join(look.path, name) if name else look.path
@@ -77,6 +80,19 @@ def find_tables(look: Look, options: AnnotationOptions) -> list[BoxTable]:
         if dialect is not None:
             found.append(BoxTable(table, dialect, folder, usual_split(split) if split else None))
     return found
+
+
+def _tables_of_open_images(look: Look) -> list[tuple[str, str, str]]:
+    """The tables of Open Images in a folder or in its `annotations`, and the split of each; of image ids anywhere."""
+    within = [name for name in look.names()[0] if name.lower() == _ANNOTATIONS]
+    names = [os.path.join(folder, name) for folder in ("", *within) for name in look.names(folder)[1]]
+    tables = [name for name in names if name.lower().endswith(OPEN_IMAGES)]
+    splits = [split_in_name(os.path.basename(name)) or "" for name in tables]
+    return (
+        []
+        if "" in splits and len({*splits}) > 1
+        else [(name, "", split) for name, split in zip(tables, splits, strict=True)]
+    )
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -114,6 +130,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         tasks=("boxes", "masks") if runs else ("boxes",),
         flags=tuple(first.flags),
     )
+    found.objects.sized = first.place in ("sizes", "list")
     found.unnamed = "images without a row, left out; add a row without coordinates for an image without objects"
     reading = _BoxRows(found, options, _class_names(tables[0].table, first, options), _only_class(dialects, options))
     for one, dialect in zip(tables, dialects, strict=True):
@@ -171,6 +188,7 @@ class _BoxRows:
         self.images: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}  # by folder and text: number, other cells
         self.buckets: dict[int, str] = {}
         self.runs: list[tuple[int, int, str, str | None, list[str]]] = []
+        self.several = self.disordered = 0  # rows of several runs, and those whose runs are not in order
         self.nowhere = Names("rows with a class but no coordinates, treated as images without objects")
         self.unknown = Names("flags of -1 (unknown), treated as 0")
 
@@ -208,20 +226,20 @@ class _BoxRows:
         properties = (split or "", *sides)
         fields = {name: cells[i] for name, i in dialect.fields.items()} if self.options.group_column else {}
         properties += (fields.get(self.options.group_column or "", ""),)
-        number, before = self.images.get((one.folder, text), (-1, ()))
+        known, before = self.images.get((one.folder, text), (-1, ()))
         if before == properties:
-            return number
+            return known
         if dialect.place == "corners" and split is not None:
             split = {"validate": "validation", "unassigned": None, "": None}.get(split.casefold(), split)
             self.found.unassigned = True
         name = text[len("gs://") :].partition("/")[2] if text.startswith("gs://") else text
         size = read_size(*sides) if sides else None
-        number = self.found.image(name, where=where, folder=one.folder, split=split, size=size, fields=fields)
-        self.images[one.folder, text] = number, properties
-        if text.startswith("gs://") and self.buckets.setdefault(number, text) != text:
-            problem = f"'{escape(text)}' and '{escape(self.buckets[number])}' end alike, so their files cannot be told "
+        image = self.found.image(name, where=where, folder=one.folder, split=split, size=size, fields=fields)
+        self.images[one.folder, text] = image, properties
+        if text.startswith("gs://") and self.buckets.setdefault(image, text) != text:
+            problem = f"'{escape(text)}' and '{escape(self.buckets[image])}' end alike, so their files cannot be told "
             raise LabelFileError(one.table.place(line), problem + "apart", "keep the folders of the bucket")
-        return number
+        return image
 
     def _flag(self, text: str, line: int) -> int:
         text = text.strip()
@@ -238,10 +256,12 @@ class _BoxRows:
                 size = self.found.objects.size(image) or self._header_size(image)
                 if size is None:
                     raise BadAnnotationError(AnnotationCode.OUTLINE, "the size of its image cannot be read")
+                self.several += len(cell.split()) > 2
                 region = region_of(cell, size)
                 known = {"area": region.area, "outline": region.outline, "own_id": tuple(cells)}
                 self.found.object(image, line, region.box, label, **known)
             except BadAnnotationError as error:
+                self.disordered += isinstance(error, DisorderedRunsError)
                 self.found.leave_out(image, error.code, f"line {line}: {error.reason}")
         self.runs.clear()
 
@@ -257,6 +277,13 @@ class _BoxRows:
         except Exception:  # Pillow's errors for a damaged file: the worker rejects it with a reason
             return None
 
+    def _check_order(self) -> None:
+        """Raise LabelFileError if most rows of several runs have them out of order: then the file means others."""
+        if self.disordered > 1 and 2 * self.disordered > self.several:
+            rows = f"{self.disordered:,} of {number(self.several, 'row')} with several runs"
+            problem = f"in {rows} a start is before the end of the run before: these starts may be relative to it"
+            raise LabelFileError(self.found.place, problem, "count each start from 1, the first pixel of the image")
+
     def finish(self, first: Dialect) -> None:
         """Finish after the last row. Raises LabelFileError if there was no row, or if the unit is in doubt."""
         found = self.found
@@ -265,6 +292,7 @@ class _BoxRows:
         if self.runs:
             found.settle()
             self._add_runs()
+        self._check_order()
         small = len(found.objects) and found.objects.largest <= 1
         if first.doubt and (self.options.unit == "fractions" or (self.options.unit is None and small)):
             problem = f"boxes are fractions of the image (at most {found.objects.largest:g}), and {first.doubt}"

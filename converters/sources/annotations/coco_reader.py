@@ -30,7 +30,7 @@ from shardfeed.converters.sources.files.walk import list_files
 from shardfeed.converters.sources.look import Evidence, Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
 from shardfeed.converters.sources.rows.annotations import Annotations
-from shardfeed.converters.sources.rows.objects import class_text, corners_of, shown_value
+from shardfeed.converters.sources.rows.objects import box_of, class_text, shown_value
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import LabelFileError, UsageError, argument, escape
 from shardfeed.text import counted, some
@@ -122,6 +122,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         files=_images(look, layout.root, pngs),
         flags=(IS_CROWD,),
     )
+    found.objects.sized = not panoptic
     segments = Segments(found, of_panoptic, things, pngs) if panoptic else None
     files = [_AnnotationFile(file, found, segments if file.what == "panoptic" else None) for file in layout.files]
     for file in files:
@@ -168,7 +169,7 @@ class _AnnotationFile:
         self._awaited: set[int | str] = set()
         self.categories: Sequence[Category] = ()
         self.numbered = True  # whether all images have a number that `image/source_id` can take
-        self.ignored = self.from_addresses = 0
+        self.ignored = self.from_addresses = self.outlined = 0
         self._points = not found.options.tasks or "keypoints" in found.options.tasks
         self.labels: list[tuple[int, int, Any]] = []  # image, number and category of each class of an image
         self._by_ids = True  # whether annotations are named by their ids, else by their positions
@@ -285,11 +286,12 @@ class _AnnotationFile:
         if isinstance(category, str):
             reason = f"its category_id is {shown_value(category)}, expected a number"
             raise BadAnnotationError(AnnotationCode.CATEGORY, reason)
+        self.outlined += not entry.get("bbox") and bool(entry.get("segmentation"))
         self.ignored += entry.get("ignore") in (1, True)
         self._found.objects.add(
             image,
             number,
-            corners_of(entry.get("bbox")),
+            box_of(entry),
             class_text(category),
             area=entry.get("area"),
             flags={IS_CROWD: entry.get("iscrowd")},
@@ -336,6 +338,16 @@ def _keypoints(path: str, categories: Sequence[Category], options: AnnotationOpt
     return keypoints_of(having[0])
 
 
+def _counts(files: Sequence[_AnnotationFile]) -> Iterator[str]:
+    """Sentences on entries that lack something, or have something that is not used."""
+    if ignored := sum(file.ignored for file in files):
+        yield f'annotations with "ignore": {ignored:,}; they are converted like the others, as pycocotools does'
+    if outlined := sum(file.outlined for file in files):
+        yield f"annotations without a bbox: {outlined:,}; their box is the one around their segmentation"
+    if taken := sum(file.from_addresses for file in files):
+        yield f"images without a file_name: {taken:,}; their file name is the end of coco_url, nothing is downloaded"
+
+
 def _notes(layout: CocoLayout, files: Sequence[_AnnotationFile], keypoints: Keypoints | None) -> Iterator[str]:
     for what, tasks in (("keypoints", "boxes,keypoints"), ("captions", "captions"), ("panoptic", "boxes,rasters")):
         names = [file.name for file in layout.others if what in (file.family, file.what)]
@@ -347,9 +359,6 @@ def _notes(layout: CocoLayout, files: Sequence[_AnnotationFile], keypoints: Keyp
         yield f"{counted('files that are not taken', rest, len(rest))}; give one of them as the source to convert it"
     if not all(file.numbered for file in files):
         yield "image ids are not integers from 0 on: image/source_id numbers the records instead"
-    if ignored := sum(file.ignored for file in files):
-        yield f'annotations with "ignore": {ignored:,}; they are converted like the others, as pycocotools does'
-    if taken := sum(file.from_addresses for file in files):
-        yield f"images without a file_name: {taken:,}; their file name is the end of coco_url, nothing is downloaded"
+    yield from _counts(files)
     if keypoints is not None and not keypoints.flip:
         yield "the key point names do not mark left and right: images cannot be flipped"

@@ -25,7 +25,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         for place, where, entry in entries_of(load(path), path):
             name, annotations = part(entry, "image", str, place), part(entry, "annotations", list, place)
             found.unread("images", entry, frozenset(("image", "annotations")))
-            image = found.image(name, where=where, folder="" if options.images else folder, once=True)
+            image = found.image(name, where=where, folder="" if options.images else folder, once=True, fields=entry)
             for n, one in objects_in(found, image, annotations):
                 _add(found, image, n, one)
     if look.is_folder:

@@ -29,6 +29,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     images = os.path.join(os.path.dirname(path), "images")
     place = images if os.path.isdir(images) else os.path.dirname(path)
     found = Annotations(path, look, options, root=place or ".", tasks=(*TASKS, "classes"))
+    found.tells_unannotated = False
     found.boxed = any(root.find(f"{of}/{kind}") is not None for of in ("image", "track") for kind in _SHAPES)
     for element in root.iter("image"):
         subset = element.get("subset") or ""

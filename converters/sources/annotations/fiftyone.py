@@ -14,6 +14,7 @@ from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.split_words import usual_split
+from shardfeed.text import some
 
 _OF_IMAGES, _OF_OBJECTS = ("Classification", "Classifications"), ("Detection", "Detections", "Polyline", "Polylines")
 _KINDS = _OF_IMAGES, _OF_OBJECTS
@@ -61,26 +62,37 @@ def _fields_of(sample: Any) -> dict[str, str]:
 
 
 def _sample(found: Annotations, place: str, where: str, sample: Any, chosen: Collection[str | None]) -> None:
-    """One sample of a FiftyOneDataset, with the labels in the chosen fields."""
-    tags = sample.get("tags") if isinstance(sample, Mapping) else None
-    split = next(filter(None, map(usual_split, map(str, tags))), None) if isinstance(tags, list) else None
-    image = found.image(part(sample, "filepath", str, place), where=where, split=split, once=True, fields=sample)
+    """One sample of a FiftyOneDataset, with the labels in the chosen fields; null in all: nobody has annotated it."""
+    image = found.image(
+        part(sample, "filepath", str, place), where=where, split=_split_of(sample), once=True, fields=sample
+    )
     read = [name for name, kind in _fields_of(sample).items() if name in chosen and kind in chain(*_KINDS)]
-    found.unread("samples", {key: value for key, value in sample.items() if key[:1] != "_"}, _SAMPLE.union(read))
-    classes = list[Any]()
-    for name in read:
-        value = sample[name]
-        inside = _INSIDE.get(value["_cls"])
-        labels = [value] if inside is None else value.get(inside)
-        if value["_cls"] not in _OF_IMAGES:
-            _take(found, image, labels or [], [])
-            continue
-        for label in labels if isinstance(labels, list) else ():
-            found.unread("labels", _own(label), _LABEL)
-        classes += [label.get("label") for label in labels or () if isinstance(label, Mapping)]
-        found.sets |= inside is not None
+    found.unread("samples", _own(sample), _SAMPLE.union(read))
+    if not read and any(chosen):
+        found.unannotated(image, f"no {some(filter(None, chosen))}")
+        return
+    classes = [one for name in read for one in _labels_in(found, image, sample[name])]
     if classes or found.sets:
         found.label(image, *classes)
+
+
+def _split_of(sample: Any) -> str | None:
+    """The split that a tag of a sample names."""
+    tags = sample.get("tags") if isinstance(sample, Mapping) else None
+    return next(filter(None, map(usual_split, map(str, tags))), None) if isinstance(tags, list) else None
+
+
+def _labels_in(found: Annotations, image: int, field: Mapping[str, Any]) -> list[Any]:
+    """The classes of an image in a field of labels; objects in it are added."""
+    inside = _INSIDE.get(field["_cls"])
+    labels = [field] if inside is None else field.get(inside)
+    if field["_cls"] not in _OF_IMAGES:
+        _take(found, image, labels or [], [])
+        return []
+    for label in labels if isinstance(labels, list) else ():
+        found.unread("labels", _own(label), _LABEL)
+    found.sets |= inside is not None
+    return [label.get("label") for label in labels or () if isinstance(label, Mapping)]
 
 
 def _own(label: Any) -> dict[str, Any]:
@@ -91,6 +103,7 @@ def _own(label: Any) -> dict[str, Any]:
 def _take(found: Annotations, image: int, labels: Any, names: list[Any]) -> None:
     """The labels of an image: a list of detections or polylines, or one class."""
     if labels is None:
+        found.unannotated(image, "no label")
         return
     if not isinstance(labels, list | dict):
         found.label(image, _class(labels, names))

@@ -53,6 +53,7 @@ class _Task(NamedTuple):
     texts: Mapping[str, str] = {}
     later: Collection[str] = ()
     others: Mapping[str, Any] = {}  # results that are neither regions nor classes
+    open: str = ""  # why the task counts as not annotated: it has no annotation, or only cancelled ones
 
 
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
@@ -66,8 +67,13 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     found.boxed = any(task.regions for task in tasks)
     repeated, first = Names("repeated annotations of an image, left out"), dict[int, _Task]()
     question = _question(path, tasks, options) or ""
-    for task in tasks:
+    for task in sorted(tasks, key=lambda task: task.open != ""):  # an image is open if all tasks with it are
         image = found.image(_name(found, task.image), where=task.where)
+        if task.open:
+            found.unread("tasks", task.others, frozenset())
+            if image not in first:
+                found.unannotated(image, task.open)
+            continue
         if first.setdefault(image, task) is not task:
             repeated.add(task.where)
             continue
@@ -110,58 +116,96 @@ def _tasks(path: str) -> Iterator[_Task]:
             yield _small(place, where, task)
             continue
         image = _image(place, part(task, "data", dict, place))
-        made = part(task, "annotations", list, place, [])
-        made = [one for one in made if not isinstance(one, dict) or not one.get("was_cancelled")]
-        for one in made or [{}]:
-            regions, answers = list[Any](), dict[str, list[Any]]()
-            of_id, known = dict[str, dict[str, Any]](), set[tuple[str, str]]()
-            others: dict[str, Any] = {key: task.get(key) for key in ("predictions", "drafts")}
-            for entry in part(one, "result", list, place, []):
-                kind, value = (entry.get("type"), entry.get("value")) if isinstance(entry, dict) else ("", entry)
-                if not isinstance(value, dict):
-                    regions.append(value)
-                elif _PLACE & value.keys() or any(key.endswith("labels") for key in value):
-                    own = str(entry.get("id"))
-                    if own not in of_id or own == "None" or (own, str(kind)) in known:
-                        sizes = {key: entry.get(key) for key in ("original_width", "original_height")}
-                        of_id[own] = {"type": kind, **sizes}
-                        regions.append(of_id[own])
-                    of_id[own].update(value)  # what another control says of the same region
-                    known.add((own, str(kind)))
-                elif kind == "choices":
-                    answers.setdefault(str(entry.get("from_name")), []).extend(part(value, "choices", list, place))
-                else:
-                    others[str(entry.get("from_name") or kind)] = True
-            yield _Task(where, image, regions, answers, others=others)
+        others: dict[str, Any] = {key: task.get(key) for key in ("predictions", "drafts")}
+        every = part(task, "annotations", list, place, [])
+        made = [one for one in every if not isinstance(one, dict) or not one.get("was_cancelled")]
+        if not made:
+            yield _Task(where, image, [], {}, others=others, open="skipped" if every else "not labelled")
+        for one in made:
+            yield _annotation(place, where, image, part(one, "result", list, place, []), others)
+
+
+def _annotation(place: str, where: str, image: str, results: Sequence[Any], others: Mapping[str, Any]) -> _Task:
+    """One annotation of a task, by its results. `others`: what is not read of the task."""
+    regions, answers = _Regions(), dict[str, list[Any]]()
+    unread = {**others}
+    for entry in results:
+        kind, value = (entry.get("type"), entry.get("value")) if isinstance(entry, dict) else ("", entry)
+        if not isinstance(value, dict):
+            regions.all.append(value)
+        elif _PLACE & value.keys() or any(key.endswith("labels") for key in value):
+            regions.add(entry, str(kind), value)
+        elif kind == "choices":
+            answers.setdefault(str(entry.get("from_name")), []).extend(part(value, "choices", list, place))
+        else:
+            unread[str(entry.get("from_name") or kind)] = True
+    return _Task(where, image, regions.all, answers, others=unread)
+
+
+class _Regions:
+    """The regions of an annotation: results with the same id, of different controls, are of one region."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+        self._of_id: dict[str, dict[str, Any]] = {}
+        self._known: set[tuple[str, str]] = set()
+
+    def add(self, entry: Mapping[str, Any], kind: str, value: Mapping[str, Any]) -> None:
+        """Add what a control of this kind says of a region."""
+        own = str(entry.get("id"))
+        if own not in self._of_id or own == "None" or (own, kind) in self._known:
+            sizes = {key: entry.get(key) for key in ("original_width", "original_height")}
+            self._of_id[own] = {"type": entry.get("type"), **sizes}
+            self.all.append(self._of_id[own])
+        self._of_id[own].update(value)
+        self._known.add((own, kind))
 
 
 def _small(place: str, where: str, values: Mapping[str, Any]) -> _Task:
     """A task of JSON-MIN or a row of the CSV: each answer under the name of its question, beside the task's data."""
-    regions, answers, texts, others = [], {}, {}, {}
+    regions, answers, texts, others = list[Any](), dict[str, Sequence[Any]](), dict[str, str](), dict[str, Any]()
     image = _image(place, values)
     for key, value in values.items():
         if key in _OWN or not value or value == image:
             continue
-        if isinstance(value, list) and any(isinstance(one, dict) for one in value):
-            regions += value
-        elif isinstance(value, str):
+        if isinstance(value, str):
             texts[key] = value
-        elif isinstance(value, dict) and isinstance(value.get("choices"), list):
-            answers[key] = value["choices"]
-        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
-            answers[key] = value
+        elif (choices := _choices(value)) is not None:
+            answers[key] = choices
+        elif isinstance(value, list):
+            regions += value if any(isinstance(one, dict) for one in value) else []
+            others |= {} if any(isinstance(one, dict) for one in value) else {key: True}
         else:
             others[key] = True
+    nobody = not (regions or answers) and _is_open(values)
+    return _Task(where, image, regions, answers, texts, _later(values), others, "not labelled" if nobody else "")
+
+
+def _choices(value: Any) -> Sequence[Any] | None:
+    """The classes in an answer: a list of texts, or the choices of an object; None for any other value."""
+    found = value.get("choices") if isinstance(value, dict) else value
+    if not isinstance(found, list) or (isinstance(value, list) and not all(isinstance(one, str) for one in value)):
+        return None
+    return found
+
+
+def _later(values: Mapping[str, Any]) -> Sequence[str]:
+    """The keys behind "id", where that is not the first."""
     keys = list(values)
-    later = keys[keys.index("id") + 1 :] if "id" in keys[1:] else ()
-    return _Task(where, image, regions, answers, texts, later, others)
+    return keys[keys.index("id") + 1 :] if "id" in keys[1:] else ()
+
+
+def _is_open(values: Mapping[str, Any]) -> bool:
+    """Whether a task of JSON-MIN or CSV has no annotation: those that have one name it, or who made it."""
+    stated = [values[key] for key in ("annotation_id", "annotator") if key in values]
+    return bool(stated) and all(value in (None, "") for value in stated)
 
 
 def _rows(path: str) -> Iterator[_Task]:
     table = LabelTable(path, "csv", ",")
     for line, row in table.named():
         try:
-            answers = {key: json.loads(cell) if cell[:1] in "[{" else cell for key, cell in row.items() if cell}
+            answers = {key: json.loads(cell) if cell.startswith(("[", "{")) else cell for key, cell in row.items()}
         except (ValueError, RecursionError):
             raise LabelFileError(table.place(line), "a cell is not valid JSON", "export it again") from None
         yield _small(table.place(line), f"line {line}", answers)
@@ -171,6 +215,7 @@ def _image(place: str, data: Mapping[str, Any]) -> str:
     """The address of the image: under a usual name, else the only text that looks like one. Raises LabelFileError."""
     texts = [value for value in data.values() if isinstance(value, str) and "/" in value]
     usual = [data[key] for key in ("image", "img", "image_url", "url", "ocr") if isinstance(data.get(key), str)]
+    usual = [*filter(None, usual)]
     if not usual and len(texts) != 1:
         raise LabelFileError(place, "it has no image", "export it again, as JSON")
     return (usual or texts)[0]

@@ -10,7 +10,7 @@ train/images/1.jpg, train/masks/1.png             1.jpg, 1_mask.png
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -482,14 +482,21 @@ def _layout_of(files: Listing) -> _MaskLayout:
     first = [stem(key) for key in islice(filter(names_image, files), 100)]
     if b"SegmentationClass" in folders and b"JPEGImages" in folders:
         return _voc(files, all(map(_VOC_STEM.fullmatch, first)))
-    if b"leftImg8bit" in folders and folders & {b"gtFine", b"gtCoarse"}:
-        return _cityscapes(files, b"gtFine" if b"gtFine" in folders else b"gtCoarse")
+    if of_cityscapes := _masks_of_cityscapes(files, folders):
+        return _cityscapes(files, of_cityscapes)
     drawn = next((name for name in (b"1st_manual", b"manual1") if name in folders), None)
     if drawn is not None and b"images" in folders:  # the folder `mask` beside it contains the camera's field of view
         image, mask = re.compile(rb"(^|/)images/"), re.compile(rb"(^|/)%s/" % drawn)
         return _MaskLayout("retinas and their vessels", f"images, {drawn.decode()}", image=image, mask=mask)
     of_ade = {b"annotations", b"images"} <= folders and folders & {b"training", b"validation"}
     return _ade(files) if of_ade and any(map(_ADE_STEM.fullmatch, first)) else _MaskLayout()
+
+
+def _masks_of_cityscapes(files: Listing, folders: Collection[bytes]) -> bytes:
+    """The folder of Cityscapes' masks, of its own numbers; b"" if there is none: others have these folders, too."""
+    numbered = any(stem(key).endswith((b"_labelIds", b"_labelTrainIds")) for key in files)
+    there = [name for name in (b"gtFine", b"gtCoarse") if name in folders]
+    return there[0] if there and numbered and b"leftImg8bit" in folders else b""
 
 
 def _voc(files: Listing, usual: bool) -> _MaskLayout:

@@ -39,25 +39,42 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     for line, row in rows:
         place, where = f"{path}:{line}", f"line {line}"
         image = found.image(_ADDRESS.sub("", part(row, "source-ref", str, place), count=1), where=where, once=True)
+        if why := _unannotated(row):
+            found.unannotated(image, why)
+            continue
         before: dict[str, str] = {}
         for name, kind, about in _labels(row):
             if before.setdefault(kind, name) != name:
                 problem = f"{escape(before[kind])} and {escape(name)} are both labels of the kind {escape(kind)}"
                 raise LabelFileError(place, problem, "delete the one that is not meant from the file")
-            value = row.get(name)
-            names = about.get("class-map") or {}
-            if kind == _BOXES and isinstance(value, dict):
-                for n, one in objects_in(found, image, value.get("annotations")):
-                    _add(found, image, n, one, names)
-            elif kind == _CLASS and about.get("class-name") is not None:
-                found.label(image, about["class-name"])
-            elif kind == _CLASSES and isinstance(value, list):
-                found.sets = True
-                found.label(image, *(names.get(str(one), one) for one in value))
-            else:
-                what = f"{escape(name)} of the kind {escape(kind)} is not read"
-                found.leave_out(image, AnnotationCode.LINE, f"{where}: {what}")
+            _take(found, image, where, name, kind, row.get(name), about)
     return found.source()
+
+
+def _take(
+    found: Annotations, image: int, where: str, name: str, kind: str, value: Any, about: Mapping[str, Any]
+) -> None:
+    """One label of a line: boxes, a class or classes; any other is listed."""
+    names = about.get("class-map") or {}
+    if kind == _BOXES and isinstance(value, dict):
+        for n, one in objects_in(found, image, value.get("annotations")):
+            _add(found, image, n, one, names)
+    elif kind == _CLASS and about.get("class-name") is not None:
+        found.label(image, about["class-name"])
+    elif kind == _CLASSES and isinstance(value, list):
+        found.sets = True
+        found.label(image, *(names.get(str(one), one) for one in value))
+    else:
+        what = f"{escape(name)} of the kind {escape(kind)} is not read"
+        found.leave_out(image, AnnotationCode.LINE, f"{where}: {what}")
+
+
+def _unannotated(row: Mapping[str, Any]) -> str:
+    """Return why nobody has labelled the image of a line: it has no label, or each has failed; "" if it has one."""
+    labels = _labels(row)
+    if not labels:
+        return "no label"
+    return "failed" if all("failure-reason" in about for _, _, about in labels) else ""
 
 
 def _labels(row: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:

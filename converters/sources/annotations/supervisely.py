@@ -23,6 +23,7 @@ _OBJECT = frozenset(
 def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     """The images next to the annotations, in `img`; datasets named like splits are splits."""
     found = Annotations(look.path, look, options, tasks=TASKS)
+    found.tells_unannotated = False
     for path, folder in all_of(look, "supervisely"):
         document = load(path)
         entries = part(document, "objects", list, path)
@@ -34,7 +35,9 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
         name = os.path.basename(path).removesuffix(".json")
         where = f"{dataset}ann/{name}.json"
         sides = size.get("width"), size.get("height")
-        image = found.image(name, folder=f"{dataset}img/", where=where, split=split, size=sides, once=True)
+        image = found.image(
+            name, folder=f"{dataset}img/", where=where, split=split, size=sides, once=True, fields=document
+        )
         for number, entry in objects_in(found, image, entries):
             label, kind, points = entry.get("classTitle"), str(entry.get("geometryType")), entry.get("points")
             points = points if isinstance(points, dict) else {}

@@ -29,6 +29,7 @@ def read(look: Look, options: AnnotationOptions) -> ColumnarSource:
     its only one; of a checkbox, the one option that is checked.
     """
     found = Annotations(look.path, look, options, tasks=TASKS)
+    found.tells_unannotated = False
     regions: list[tuple[int, int, Any, Mapping[str, Any]]] = []
     for path, folder in all_of(look, "via"):
         split = usual_split(folder.rstrip("/").rpartition("/")[2]) if folder else None

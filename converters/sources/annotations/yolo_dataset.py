@@ -34,7 +34,8 @@ class YoloDataset:
 
     `root`: the folder with the images and labels. `names`: of the classes, in label order; None if not given.
     `entries`: by split, absolute paths of folders, lists and images, all existing and most of them in `root`; empty if
-    the folders of `root` define the splits. `data_yaml`: the data.yaml, if there is one.
+    the folders of `root` define the splits. `data_yaml`: the data.yaml, if there is one. `images`: the folder of the
+    images, if only their labels are in `root`; then entries may be folders that do not exist, but have labels.
     """
 
     place: str
@@ -43,6 +44,7 @@ class YoloDataset:
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     data_yaml: DataYaml | None = None
     notes: tuple[str, ...] = ()
+    images: str = ""
 
 
 def recognise(look: Look, options: AnnotationOptions) -> Evidence | None:
@@ -175,13 +177,12 @@ def _of_yaml(place: str, data_yaml: DataYaml, options: AnnotationOptions) -> Yol
     names = _class_names(options, data_yaml.names, place)
     folder = os.path.dirname(place)
     bases = list(dict.fromkeys([os.path.normpath(os.path.join(folder, data_yaml.path)), folder]))
-    if options.images is not None:
-        if not os.path.isdir(options.images):
-            raise UsageError(options.images, "no such folder", "check the path")
-        bases = [os.path.abspath(options.images)]
     entries = data_yaml.entries or {}
-    needed = [entry for split, found in entries.items() if split != "test" for entry in found]
-    needed = needed or [entry for found in entries.values() for entry in found]
+    if options.images is not None:
+        bases = [_folder_of_images(options.images)]
+        if paths := _entries_of_labels(folder, bases[0], entries):
+            return YoloDataset(place, folder, names, paths, data_yaml, images=bases[0])
+    needed = _needed(entries)
     there = [base for base in bases if os.path.isdir(base)]
     exact = [base for base in there if all(_written(base, e) and is_in(_written(base, e), base) for e in needed)]
     partly = [base for base in there if any(_resolve(base, entry) for entry in needed)]
@@ -219,6 +220,46 @@ def _resolve_all(place: str, base: str, entries: Mapping[str, Sequence[str]], no
                 elif not _written(base, text) and os.path.normpath(text).lstrip("./") != inside:
                     notes.append(f"{split}: {escape(text)} is missing, using {escape(inside)}")
     return found
+
+
+def _folder_of_images(images: str | os.PathLike[str]) -> str:
+    """The absolute path of the user's folder of images. Raises UsageError if there is none."""
+    if not os.path.isdir(images):
+        raise UsageError(images, "no such folder", "check the path")
+    return os.path.abspath(os.fspath(images))
+
+
+def _needed(entries: Mapping[str, Sequence[str]]) -> list[str]:
+    """The entries that have to exist: those of the test split only if there are no others."""
+    needed = [entry for split, found in entries.items() if split != "test" for entry in found]
+    return needed or [entry for found in entries.values() for entry in found]
+
+
+def _entries_of_labels(folder: str, images: str, entries: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The lists in `folder`, and the folders in it with labels, if the entries name these and no labels at `images`.
+
+    So it is where a tool exports labels without their images. Empty if a split is missing, or any other entry.
+    """
+    found: dict[str, list[str]] = {}
+    for split, texts in entries.items():
+        for text in texts:
+            place = _resolve if text.lower().endswith(".txt") else _folder_of_labels
+            path, at_images = place(folder, text), place(images, text)
+            if at_images or not (path or split == "test"):
+                return {}
+            found.setdefault(split, []).extend([path] if path else [])
+    return {} if is_in(folder, images) else found
+
+
+def _folder_of_labels(base: str, text: str) -> str:
+    """The path in `base` that an entry names, existing or not, if labels are where those of its images are; else ""."""
+    for end in path_ends(text):
+        path = os.path.join(base, end)
+        head, found, tail = f"{path}/".rpartition("/images/")
+        folder = f"{head}/labels/{tail}" if found else path
+        if os.path.isdir(folder) and any(name.endswith(".txt") for name in os.listdir(folder)):
+            return path
+    return ""
 
 
 def is_in(path: str, base: str) -> bool:
@@ -260,6 +301,7 @@ def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
     """`classes = 2`, `train = data/train.txt`, `valid = ...`, `names = data/obj.names`."""
     folder = os.path.dirname(place)
     base = folder if options.images is None else os.path.abspath(options.images)
+    images = "" if is_in(folder, base) else base
     pairs = _pairs(place)
     names = None
     if "names" in pairs:
@@ -274,9 +316,12 @@ def _of_darknet(place: str, options: AnnotationOptions) -> YoloDataset:
     for key, value in pairs.items():
         if (split := usual_split(key)) and value:
             entries.setdefault(split, []).append(value)
+    names = _class_names(options, names, place)
+    if images and (paths := _entries_of_labels(folder, images, entries)):
+        return YoloDataset(place, folder, names, paths, images=images)
     notes: list[str] = []
     paths = _resolve_all(place, base, entries, notes)
-    return YoloDataset(place, base, _class_names(options, names, place), paths, notes=tuple(notes))
+    return YoloDataset(place, base, names, paths, notes=tuple(notes))
 
 
 def _pairs(path: str) -> dict[str, str]:

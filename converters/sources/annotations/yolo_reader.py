@@ -33,6 +33,8 @@ from shardfeed.kinds import ROTATED
 from shardfeed.split_words import usual_split
 from shardfeed.text import counted, in_usual_order, number
 
+_SEVERAL = 2  # objects of a class that is not named; one may be a mistake
+
 
 def read(look: Look, options: AnnotationOptions, parsed: Description | None = None) -> ColumnarSource:
     """The dataset of a data.yaml, of Darknet's obj.data, or of a folder of images and labels.
@@ -69,6 +71,7 @@ def read(look: Look, options: AnnotationOptions, parsed: Description | None = No
     reading.read_labels()
     lines.check()
     reading.add_unclear()
+    _check_first_class(dataset, found)
     found.ledger.notes += lines.notes
     if lines.outlines and not rotated and "masks" not in options.tasks:
         found.note(f"outlines converted to the box around them: {lines.outlines}")
@@ -76,6 +79,17 @@ def read(look: Look, options: AnnotationOptions, parsed: Description | None = No
         found.unnamed = "images in no split, left out"
     classes = number(len(dataset.names), "class", "classes")
     return found.source(described=f"{classes}, lines of {lines.meaning}")
+
+
+def _check_first_class(dataset: YoloDataset, found: Annotations) -> None:
+    """Raise UsageError if the lines have the classes from 1 to the number of names: then they begin at 1."""
+    counts, last = found.objects.class_counts, len(dataset.names or ())
+    if "0" in counts or counts.get(str(last), 0) < _SEVERAL:
+        return
+    if all(text.isdecimal() and 1 <= int(text) <= last for text in counts):
+        problem = f"its lines have classes up to {last} and none of 0, but its {last} names are of the classes 0 to "
+        remedy = "subtract 1 from the class of each line, or add the name of class 0 in front of the names"
+        raise UsageError(dataset.place, f"{problem}{last - 1}", remedy)
 
 
 def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
@@ -106,6 +120,9 @@ def _shape(dataset: YoloDataset, options: AnnotationOptions) -> Shape:
 
 def _list_files(look: Look, dataset: YoloDataset) -> Listing:
     """The files of the dataset's folder, and of the folders outside of it that it names, with their labels."""
+    if dataset.images:
+        parts = [look.list_files(folder, chosen=False) for folder in (dataset.root, dataset.images)]
+        return joined(os.fsencode(os.path.commonpath([dataset.root, dataset.images])), parts)
     paths = [path for paths in dataset.entries.values() for path in paths if not is_in(path, dataset.root)]
     if not paths:
         return look.list_files(dataset.root, chosen=False)
@@ -123,6 +140,59 @@ def label_keys(image: bytes) -> tuple[bytes, bytes]:
     return ((head + b"/labels/" + tail)[1:] if found else stem), stem
 
 
+class _Elsewhere:
+    """Finds the images that a list or labels name in a folder of their own, by the ends of their paths."""
+
+    def __init__(self, files: Listing, dataset: YoloDataset) -> None:
+        self._files, self._dataset = files, dataset
+        self._images = _inside_of(dataset.images, files)
+        self._by_stem: dict[bytes, list[int]] = {}  # by path in the folder of images, and by name; without extension
+        for image, key in enumerate(files):
+            if key.startswith(self._images) and names_image(key):
+                stem = os.path.splitext(key.removeprefix(self._images))[0]
+                for name in {stem, stem.rpartition(b"/")[2]}:
+                    self._by_stem.setdefault(name, []).append(image)
+
+    def of_entry(self, path: str) -> Iterator[tuple[bytes, int | Skipped]]:
+        """The images that a list names, or that labels belong to: path beside the labels, and number or why not."""
+        root = os.path.relpath(os.fsencode(self._dataset.root), self._files.root)
+        key = os.path.relpath(os.fsencode(path), self._files.root)
+        file = self._files.find(key)
+        if file < 0:
+            folder = label_keys(key + b"/x")[0].rpartition(b"/")[0] + b"/"
+            for label in self._files.inside(folder):
+                if label.endswith(b".txt"):
+                    inside = label.removeprefix(folder)
+                    yield key + b"/" + inside, self._find(name_text(inside))
+            return
+        for _, line in read_lines(self._files.file(file)):
+            text = name_text(line.strip())
+            ends = [os.path.normpath(os.path.join(root, name_bytes(end))) for end in path_ends(text)]
+            labelled = (end for end in ends if any(self._files.find(label) >= 0 for label in label_keys(end)))
+            yield next(labelled, ends[0]), self._find(text)
+
+    def _find(self, text: str) -> int | Skipped:
+        """The image of a name. One of another folder is taken if it is the only one of this name."""
+        stems = [os.path.splitext(name_bytes(end))[0] for end in path_ends(text)]
+        ends = os.path.splitext(text)[1].lower()
+        found: list[int] = []
+        for stem in stems:
+            found = [*dict.fromkeys(self._by_stem.get(stem, ()))]
+            same = [image for image in found if name_text(self._files.key(image)).lower().endswith(ends)]
+            found = same if len(found) > 1 and ends != ".txt" else found
+            if len(found) == 1:
+                return found[0]
+        folder = escape(self._dataset.images)
+        reason = f"no image of this name in {folder}" if not found else f"{len(found)} images of this name in {folder}"
+        return Skipped(name_bytes(text), RejectCode.MISSING.value, reason)
+
+
+def _inside_of(folder: str, files: Listing) -> bytes:
+    """The beginning of the keys of a folder's files."""
+    inside = os.path.relpath(os.fsencode(folder), files.root)
+    return b"" if inside == b"." else inside + b"/"
+
+
 class _YoloSplits:
     """Finds the images of each split and their labels in `files`, and gives both to `found`."""
 
@@ -131,6 +201,7 @@ class _YoloSplits:
     ) -> None:
         self._dataset, self._files, self._found, self._lines, self._rotated = dataset, files, found, lines, rotated
         self._lookup = PathLookup(files)
+        self._elsewhere = _Elsewhere(files, dataset) if dataset.images else None
         self._choice = found.listing.choice
         self._split_of: dict[int, str] = {}  # by the number of an image in `files`
         self._label_of: dict[int, int | Skipped] = {}  # likewise; without an image that has none
@@ -194,6 +265,9 @@ class _YoloSplits:
             yield from self._inside(b"")
             return
         for path in self._dataset.entries[split]:
+            if self._elsewhere is not None:
+                yield from self._elsewhere.of_entry(path)
+                continue
             key = os.path.relpath(os.fsencode(path), self._files.root)
             file = self._files.find(key)
             if file >= 0 and names_image(key):
@@ -264,7 +338,10 @@ class _YoloSplits:
             if not lost:
                 raise UsageError(self._files.root, "no image in it", "give the folder of images and labels")
             problem = f"all {len(lost)} images are missing, the first: {escape(lost[0].key)}: {lost[0].reason}"
-            raise UsageError(self._dataset.place, problem, "check that the lists belong to this folder")
+            remedy = "check that the lists belong to this folder"
+            if self._found.options.images is None:  # it may be an export without images
+                remedy += f", or give the folder of the images: {argument('images', typed='DIR')}"
+            raise UsageError(self._dataset.place, problem, remedy)
         first: dict[str, int] = {}
         for image, split in sorted(self._split_of.items()):
             first.setdefault(split, image)

@@ -42,6 +42,17 @@ _UNREAD = (
     ((b'"project"', b'"attribute"', b'"metadata"'), "VIA 3's project", "export COCO from VIA"),
     ((b'"annotations"', b'"item"'), "V7's annotations", _EXPORT),
     ((b'"annotations"', b'"slot_names"'), "V7's annotations", _EXPORT),
+    ((b'"image_url"', b'"topX"'), "Azure ML's boxes", "export COCO from Azure ML"),
+    ((b'"image_url"', b'"polygon"', b'"label"'), "Azure ML's polygons", "export COCO from Azure ML"),
+    ((b'"imageGcsUri"',), "Vertex AI's annotations", _OWN),
+    ((b'"spans"', b'"_input_hash"'), "Prodigy's annotations", _OWN),
+    ((b'"spans"', b'"answer"'), "Prodigy's annotations", _OWN),
+    ((b'"asset"', b'"regions"', b'"boundingBox"'), "VoTT's annotations", "export CSV or Pascal VOC from VoTT"),
+    ((b'"jsonResponse"',), "Kili's annotations", _EXPORT),
+    ((b'"label_hash"', b'"data_units"'), "Encord's annotations", "export COCO from Encord"),
+    ((b'"instances"', b'"className"'), "SuperAnnotate's annotations", "export COCO from SuperAnnotate"),
+    ((b'"label_classes"', b'"export_format_version"'), "Hasty's annotations", "export COCO from Hasty"),
+    ((b'"dm_format_version"',), "Datumaro's annotations", _EXPORT),
 )
 _OF_XML = re.compile(rb"<(object|bndbox|box|polygon|annotations?|image)[\s>/]", re.IGNORECASE)
 _IMAGE_NAME = re.compile(rb"[^\s,;\"]\.(?:jpe?g|png|bmp|tiff?|gif|webp)(?![a-z])", re.IGNORECASE)

@@ -31,6 +31,7 @@ _PARTNERS = 100_000  # files among which it is searched
 _FOLDERS, _FILES = 100, 9  # folders, and files in each, that are examined for a folder for each sample
 _YAML = (b"data.yaml", b"data.yml", b"dataset.yaml", b"dataset.yml")
 _OF_COCO = re.compile(rb"(images|train|val|valid|validation|test|unlabeled|minival)(_?\d{4})?(_images)?")
+_IN_COCO = re.compile(rb'"(?:images|annotations|categories|licenses)"')
 _MASKS = MASK_FOLDERS | {b"output", b"outputs"}  # of image-to-image tasks
 # Additions to a name: `train_masks` to `train`, `0001_mask.png` to `0001.jpg`.
 _ADDED = rb"leftimg8bit|" + MASK_WORD
@@ -193,10 +194,7 @@ def _layout(files: Listing, place: bytes, *, within_splits: bool) -> _Layout | N
         inside = place + called[b"annotations"] + b"/"
         tables = [key for key in files.children(inside)[1] if key.lower().endswith(b".json")]
         if tables and holding and all(_OF_COCO.fullmatch(name.lower()) for name in holding):
-            found = recognise_annotations(head_of(files, files.find(tables[0])) or b"")
-            if found is not None and found.kind == "tool":
-                return _Layout(f"a dataset with {found.what}", escape(tables[0]), f"{found.remedy}, {without_labels()}")
-            return _Layout("a COCO dataset", f"{escape(tables[0])} beside {escape(place + holding[0])}")
+            return _of_json(files, tables[0], place + holding[0])
     if holding and all(name.lower() in IMAGE_FOLDERS for name in holding):
         for name in names:
             ends = {os.path.splitext(key)[1].lower() for key in _first(files, place + name + b"/")}
@@ -215,6 +213,17 @@ def _layout(files: Listing, place: bytes, *, within_splits: bool) -> _Layout | N
     if (not place and within_splits) or not holding:
         return None
     return _samples(files, place, holding) or _pairs(files, place, holding) or _shards(files, place, holding)
+
+
+def _of_json(files: Listing, table: bytes, images: bytes) -> _Layout:
+    """The dataset of JSON in `annotations` beside folders named as COCO's: a tool's, COCO's, or another."""
+    head = head_of(files, files.find(table)) or b""
+    found = recognise_annotations(head)
+    if found is not None and found.kind == "tool":
+        return _Layout(f"a dataset with {found.what}", escape(table), f"{found.remedy}, {without_labels()}")
+    other = b'":' in head and _IN_COCO.search(head) is None
+    name = "a dataset with annotations in a folder of their own" if other else "a COCO dataset"
+    return _Layout(name, f"{escape(table)} beside {escape(images)}")
 
 
 def _masks(files: Listing, place: bytes, holding: Sequence[bytes]) -> _Layout | None:

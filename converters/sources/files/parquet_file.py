@@ -7,6 +7,8 @@ from typing import Any
 
 from shardfeed.errors import UsageError, escape, needing_extra
 
+# Keys inside an object, of its box.
+BOX_KEYS = ("bbox", "box", "bboxes", "boxes")
 WHOLE = "copy or download it again"
 
 
@@ -37,6 +39,12 @@ def struct_fields(kind: Any) -> dict[str, Any]:
     return {kind.field(i).name: kind.field(i).type for i in range(kind.num_fields)} if kinds.is_struct(kind) else {}
 
 
+def _has_boxes(fields: Mapping[str, Any]) -> bool:
+    """Whether a struct has a list of numbers, or of lists of them, under a key of boxes."""
+    boxes = (kind_of_type(fields[key]) for key in BOX_KEYS if key in fields)
+    return any(kind in ("integers", "floats", "other") for kind in boxes)
+
+
 def kind_of_type(kind: Any) -> Any:
     """The kind of a pyarrow type, as in rows/roles.py; "null" if it has no values."""
     import pyarrow.types as kinds
@@ -48,7 +56,7 @@ def kind_of_type(kind: Any) -> Any:
     if fields := struct_fields(kind):
         if "bytes" in fields and kind_of_type(fields["bytes"]) == "image":
             return "image"
-        return "objects" if not {"bbox", "box"}.isdisjoint(fields) else "other"
+        return "objects" if _has_boxes(fields) else "other"
     if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
         of = kind_of_type(kind.value_type)
         return {"integer": "integers", "float": "floats", "text": "texts", "objects": "objects"}.get(of, "other")

@@ -39,6 +39,26 @@ from shardfeed.text import listing as listed
 from shardfeed.text import number
 
 _TAKEN = frozenset((*IMAGE_KEYS, LABEL, TEXT, SOURCE_ID, CAPTION))  # features that records have anyway
+_NO, _YES = ("false",), ("true",)
+_NOT_BEGUN = (
+    "new",
+    "todo",
+    "to do",
+    "not started",
+    "unlabeled",
+    "unlabelled",
+    "unannotated",
+    "not annotated",
+    "skipped",
+)
+# Fields of an image, in lower case, in which tools say that nobody has annotated it, and the values that say so.
+_MEANS_OPEN: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(
+        ("annotated", "is_annotated", "labeled", "labelled", "is_labeled", "completed", "is_completed"), _NO
+    ),
+    **dict.fromkeys(("skipped", "is_skipped", "cancelled", "canceled", "was_cancelled"), _YES),
+    **dict.fromkeys(("status", "state", "annotation_status", "label_status"), _NOT_BEGUN),
+}
 _SHOWN = 20  # names of fields in a message
 
 
@@ -169,6 +189,7 @@ class Annotations:
         self._unlabelled: dict[int, str] = {}  # why an image has no class
         self.sets = False  # whether classes are sets even where each image has one
         self._rejected: set[int] = set()
+        self._unannotated: dict[int, str] = {}  # images that nobody has annotated, and what the source says of them
         self._once: set[int] = set()  # images without a file that the format names once
         self._left: list[tuple[int | str, AnnotationCode, str]] = []  # listed once it is known which files there are
         self.stated: tuple[Sequence[str], Sequence[int]] | None = None  # class names, and their ids, of the format
@@ -177,6 +198,7 @@ class Annotations:
         self.boxed = "boxes" in tasks or masks or keypoints is not None
         self.unnamed = "image files without annotations"
         self.unassigned = False  # whether the format says that images are in no split: see `Splits`
+        self.tells_unannotated = True  # False: an image without objects may be one that nobody has annotated
 
     # --- called by a reader
 
@@ -245,11 +267,18 @@ class Annotations:
         problem = f"{escape(name)} refers to {escape(self.key(image))}, which is listed before{before}"
         raise LabelFileError(place, problem, "give each image one entry")
 
+    def _take_fields(self, image: int, where: str | int, fields: Mapping[str, Any]) -> None:
+        """Keep the value for groups, and whether a field says that nobody has annotated the image."""
+        if why := said_unannotated(fields):
+            self.unannotated(image, why)
+        if self._field is not None:
+            self._field.add(image, f"{self.place}, {_at(where)}", fields)
+
     def _set_details(
         self, image: int, where: str | int, split: str | None, number: int | None, size: Any, fields: Any
     ) -> None:
-        if self._field is not None and fields is not None:
-            self._field.add(image, f"{self.place}, {_at(where)}", fields)
+        if fields is not None:
+            self._take_fields(image, where, fields)
         if split is not None:
             try:
                 split = split_in_cell(split)
@@ -341,6 +370,14 @@ class Annotations:
         key = self.key(image) if isinstance(image, int) else name_bytes(image)
         self.ledger.reject(key, code, reason)
 
+    def unannotated(self, image: int, why: str) -> None:
+        """Leave out an image that nobody has annotated, unless something has objects or classes for it after all.
+
+        It is no example of an image without objects. `why`: what the source says of it, such as "skipped". Only for
+        formats that tell such images from images that are annotated as empty.
+        """
+        self._unannotated.setdefault(image, why)
+
     def unread(self, what: str, entry: Mapping[str, Any], known: Collection[str | None]) -> None:
         """Count the values of an entry under keys that are not `known`, for the report.
 
@@ -389,6 +426,7 @@ class Annotations:
         [images]; the position is -1 if the source does not contain the image. Raises LabelFileError if no image exists.
         """
         self.settle()
+        self._drop_annotated()
         if self._wants("classes"):
             self._reject_unlabelled()
         places, taken = self._taken()
@@ -408,6 +446,7 @@ class Annotations:
         rows.of_objects = KnownClasses(place=self.place, names=names, ids=ids, refuse=self._refuse_label)
         rows.splits = self._split_column(places, listing)
         self._note_others(taken)
+        self._note_bare(places)
         for what, keys in self._unread.items():
             shown = listed([f"{escape(key)} ({count:,})" for key, count in keys.most_common()])
             self.note(f"not read: {shown} of {what}")
@@ -444,8 +483,9 @@ class Annotations:
         others = bool(labelled) and not self.sets
         for image, file in enumerate(self._files):
             if self.is_usable(image) and file not in labelled and (others or image in self._unlabelled):
-                why = self._unlabelled.get(image, "it has no class, but others have one")
-                self.reject(image, RejectCode.NO_LABEL, why)
+                why = self._unannotated.pop(image, "")  # not left out: as in every format, an image needs its class
+                why = f"it has no class: {why}" if why else "it has no class, but others have one"
+                self.reject(image, RejectCode.NO_LABEL, self._unlabelled.get(image, why))
 
     def _wants(self, *tasks: str) -> bool:
         return not self.options.tasks or any(task in self.options.tasks for task in tasks)
@@ -496,11 +536,13 @@ class Annotations:
     def _taken(self) -> tuple[np.ndarray, np.ndarray]:
         """int64 [images]: the place of each image in the source, -1 without; int64 [n]: the files, sorted."""
         unwanted = Names("images that include and exclude leave out")
+        self._note_unannotated()
+        out = self._rejected | self._unannotated.keys()
         files = array("q")
         for image, file in enumerate(self._files):
-            files.append(-1 if isinstance(file, Skipped) or image in self._rejected else file)
+            files.append(-1 if isinstance(file, Skipped) or image in out else file)
         for image, file in self._missing():
-            if image in self._rejected:
+            if image in out:
                 continue
             if self._is_wanted(image):
                 self.ledger.reject(file.key, RejectCode(file.code), f"{self._place(image)}{file.reason}")
@@ -510,11 +552,30 @@ class Annotations:
         of_image = np.frombuffer(files, np.int64) if len(files) else np.zeros(0, np.int64)
         taken = np.unique(of_image[of_image >= 0])
         if not len(taken):
+            if len(self._unannotated) == len(self._files):
+                problem = f"nobody has annotated any of its {number(len(self._files), 'image')}"
+                raise LabelFileError(self.place, problem, "annotate some of them, and export again")
             first = next(iter(self.ledger.rejected.values()), None)
             why = f"; the first: {escape(first.key)}: {first.reason}" if first else ""
             raise LabelFileError(self.place, f"none of its images can be used{why}", "correct it")
         places = np.searchsorted(taken, of_image)
         return np.where(of_image >= 0, places, -1), taken
+
+    def _drop_annotated(self) -> None:
+        """Forget that nobody has annotated an image if it has objects, classes or something that is left out."""
+        if self._unannotated:
+            named = {image for image, *_ in self._left}
+            for image in self.objects.images() | self._classes.keys() | self._unlabelled.keys() | named:
+                self._unannotated.pop(image, None)  # type: ignore[arg-type]  # names of files are none of its keys
+
+    def _note_unannotated(self) -> None:
+        """Note the images that nobody has annotated, with their number for each reason."""
+        reasons = self._unannotated.values()
+        left = {why: Names(f"images left out, because nobody has annotated them ({why})") for why in reasons}
+        for image, why in self._unannotated.items():
+            if self._is_wanted(image):
+                left[why].add(self.key(image))
+        self.ledger.notes += [note for names in left.values() for note in names.note]
 
     def _of_places(self, values: Mapping[int, Any], places: np.ndarray, count: int, default: Any) -> list[Any]:
         """Return a value for each sample; if several images are one file, the value of the first."""
@@ -549,6 +610,17 @@ class Annotations:
             None if all(split is None for split in splits) else replace(Splits.of(splits), unassigned=self.unassigned)
         )
 
+    def _note_bare(self, places: np.ndarray) -> None:
+        """Note the images without objects, if the format does not tell them from images that nobody has annotated."""
+        bare = Names("images without objects, or that nobody has annotated: the format does not tell them apart")
+        if self.tells_unannotated or not len(self.objects):
+            return
+        known = self.objects.images() | self._classes.keys()
+        for image in np.flatnonzero(places >= 0).tolist():
+            if image not in known:
+                bare.add(self.key(image))
+        self.ledger.notes += bare.note
+
     def _ids(self, places: np.ndarray, count: int) -> np.ndarray:
         """int64 [n]: each image's own number, -1 without."""
         numbers = as_array(self._numbers)
@@ -566,6 +638,15 @@ class Annotations:
             if not known[i] and names_image(key):
                 unnamed.add(key)
         self.ledger.notes += unnamed.note
+
+
+def said_unannotated(fields: Mapping[str, Any]) -> str:
+    """Return what the fields of an image say if they say that nobody has annotated it, such as "skipped"; else ""."""
+    for name, value in fields.items():
+        meant = _MEANS_OPEN.get(name.casefold())
+        if meant is not None and isinstance(value, bool | str) and str(value).casefold() in meant:
+            return f"{name}: {str(value).casefold()}"
+    return ""
 
 
 def _states(value: Any) -> bool:

@@ -12,10 +12,11 @@ import numpy as np
 from shardfeed.annotations import IS_CROWD, OBJECTS, Keypoints
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
 from shardfeed.converters.sources.classes import Numbering
+from shardfeed.converters.sources.files.parquet_file import BOX_KEYS
 from shardfeed.converters.sources.options import Unit
 from shardfeed.converters.sources.rows.columns import ClassTexts, Codes, as_array, repeated
 from shardfeed.converters.sources.rows.object_table import ObjectTable, Outlines
-from shardfeed.converters.sources.rows.roles import BOX_KEYS, CLASS_KEYS
+from shardfeed.converters.sources.rows.roles import CLASS_KEYS
 from shardfeed.converters.sources.source import Outline
 from shardfeed.errors import UsageError, argument, escape
 from shardfeed.kinds import KEYPOINTS, POINTS, RecordKind
@@ -25,6 +26,9 @@ from shardfeed.text import number, some
 _POINTS = [kind.word for kind in POINTS]
 MOST = 1e9  # pixels: a larger coordinate is invalid, and would take pycocotools' memory
 _MOST_AREA = 1e15  # pixels squared: representable in float32
+_ENOUGH = 4  # boxes to tell sizes from corners; and a box in so many has to speak against sizes
+_ROUNDING = 0.01  # of a side, by which a box may exceed its image
+_TRIANGLE = 6  # numbers of the smallest polygon
 _FAR = 2.0  # a fraction beyond it is invalid: rounding exceeds the image by less
 
 
@@ -124,6 +128,58 @@ def corners_of(box: Any) -> Any:
     return box
 
 
+def box_of(one: Mapping[str, Any]) -> Any:
+    """Left, top, right, bottom of an object under COCO's keys; without a box, those around its outline, if it has one.
+
+    Anything that is not four numbers is returned unchanged, for `ObjectGather` to refuse.
+    """
+    box = next((one[key] for key in BOX_KEYS if key in one), None)
+    if box is not None and not (isinstance(box, list | tuple) and not box):
+        return corners_of(box)
+    around = _box_around(one.get("segmentation"))
+    return box if around is None else around
+
+
+def _box_around(outline: Any) -> tuple[float, ...] | None:
+    """The box around polygons, or around a run-length code of numbers; None if there is none."""
+    if isinstance(outline, dict):
+        return _box_of_runs(outline.get("size"), outline.get("counts"))
+    parts = outline if isinstance(outline, list) else []
+    if not parts or not all(map(_is_polygon, parts)):
+        return None
+    x, y = (list(chain.from_iterable(part[axis::2] for part in parts)) for axis in (0, 1))
+    return _float(min(x)), _float(min(y)), _float(max(x)), _float(max(y))
+
+
+def _is_polygon(part: Any) -> bool:
+    """Whether it is a list of x, y, x, y, ... of at least three corners."""
+    pairs = isinstance(part, list) and len(part) >= _TRIANGLE and len(part) % 2 == 0
+    return pairs and all(map(is_number, part))
+
+
+def _box_of_runs(size: Any, counts: Any) -> tuple[float, ...] | None:
+    """The box around the pixels of a run-length code; None if `counts` is a text, or they are not of this size."""
+    whole = isinstance(size, list) and len(size) == 2 and isinstance(counts, list)
+    if not whole or not all(type(n) is int and 0 <= n < MOST for n in (*size, *counts)):
+        return None
+    height, width = size
+    ends = np.cumsum(counts)
+    starts, stops = ends[0::2][: len(counts) // 2], ends[1::2]
+    inside = stops > starts
+    if not inside.any() or ends[-1] > height * width:
+        return None
+    return around_runs(starts[inside], stops[inside], height)
+
+
+def around_runs(starts: np.ndarray, stops: np.ndarray, height: int) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of runs of pixels down the columns of an image of this height, counted from 0."""
+    first, last = starts // height, (stops - 1) // height  # columns
+    several = first < last  # the run reaches the lower end of its column, and continues in the next
+    top = np.where(several, 0, starts % height).min()
+    bottom = np.where(several, height, (stops - 1) % height + 1).max()
+    return float(first.min()), float(top), float(last.max() + 1), float(bottom)
+
+
 def class_text(value: Any) -> str:
     """A class as text: a name, or a number in digits; "" for null. Raises BadAnnotationError (E_CATEGORY)."""
     if value is None:
@@ -146,7 +202,7 @@ def values_of(one: Mapping[str, Any]) -> dict[str, Any]:
     """
     box = one.get("corners")
     if box is None:
-        box = corners_of(next((one[key] for key in BOX_KEYS if key in one), None))
+        box = box_of(one)
     named = next((key for key in CLASS_KEYS if key in one), None)
     label = None if named is None else class_text(one[named])
     flags = {key: value for key, value in one.items() if key.startswith(OBJECTS)}
@@ -183,6 +239,7 @@ class ObjectGather:
         self._classes = Codes()
         self._areas: array[float] | None = None  # from the first object that has an area
         self._points: dict[str, tuple[array[float], array[int]]] = {}  # by kind: values, and the end of each object's
+        self.sized = False  # whether the format has boxes as left, top, width, height
         self._unnamed = False  # whether key points came as columns, which have no names for them
         self._flags: dict[str, array[int]] = {key: array("b") for key in flags}
         self._outlines = Outlines() if masks else None
@@ -210,6 +267,16 @@ class ObjectGather:
     def largest(self) -> float:
         """The largest coordinate of a box so far, without its sign."""
         return self._largest
+
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """The number of objects of each class, by its text."""
+        counts = np.bincount(self._classes.codes, minlength=len(self._classes.values))
+        return {text: int(counts[code]) for text, code in self._classes.values.items()}
+
+    def images(self) -> set[int]:
+        """The images that have an object so far."""
+        return set(self._images)
 
     def set_size(self, image: int, width: Any, height: Any) -> None:
         """Record the annotated size of an image in pixels, if both sides are integers of at least 1."""
@@ -376,9 +443,25 @@ class ObjectGather:
             problem = f"no coordinate of its {boxes} is larger than {self._largest:g}, expected pixels"
             remedy = f"give {give('fractions')} if they are fractions of the image, else {give('pixels')}"
             raise UsageError(place, problem, remedy)
+        if self.unit == "pixels" and self.sized and (beyond := self._corners_as_sizes()):
+            problem = f"{beyond:,} of {number(len(self), 'box', 'boxes')} leave their images as [left, top, width, "
+            problem += "height], and none does as [left, top, right, bottom]"
+            raise UsageError(place, problem, "write left, top, width and height of each box, as the format has them")
         if self.unit == "fractions" and self._far * 2 > len(self):
             problem = f"{self._far:,} of {len(self):,} boxes have coordinates beyond {_FAR:g}, expected fractions"
             raise UsageError(place, problem, f"give {give('pixels')} if they are in pixels")
+
+    def _corners_as_sizes(self) -> int:
+        """Count boxes beyond their images, if all boxes are sound as corners: then corners were taken for sizes."""
+        images, boxes = as_array(self._images), as_array(self._boxes).reshape(-1, 4)
+        known = np.array([self._sizes.get(image, (0, 0)) for image in images.tolist()]).reshape(-1, 2)
+        if len(images) < _ENOUGH or not known.all():
+            return 0
+        start, sizes = boxes[:, :2], boxes[:, 2:] - boxes[:, :2]
+        most = known + np.maximum(1, known * _ROUNDING)
+        beyond = (boxes[:, 2:] > most).any(axis=1)
+        as_corners = (sizes > start).all() and (sizes <= most).all()
+        return int(beyond.sum()) if as_corners and beyond.sum() * _ENOUGH > len(images) else 0
 
     def finish(
         self,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 from shardfeed.annotations import CAPTION
+from shardfeed.converters.sources.files.parquet_file import BOX_KEYS
 from shardfeed.converters.sources.options import naming
 from shardfeed.errors import UsageError, escape
 from shardfeed.schema import ENCODED, FILENAME, LABEL, SOURCE_ID, TEXT, image_features
@@ -53,8 +54,7 @@ OPTION_ROLES = {
     SOURCE_ID: "number",
 }
 _ASKED = ("image", "mask", "label", "text", "split", "key", "objects")
-# Keys inside an object, of its box and of its class.
-BOX_KEYS = ("bbox", "box")
+# Keys inside an object, of its class.
 CLASS_KEYS = ("categories", "category", "category_id", "labels", "label", "classes", "class", "class_id", "class_name")
 
 
@@ -222,6 +222,7 @@ def choose_roles(
         raise UsageError(place, problem, "leave one of the two out")
     if images and "image" not in found:
         raise _no_image(place, list(by_name.values()))
+    _check_boxes(place, found, by_name.values(), asked)
     masks = [info for info in by_name.values() if info.kind == "image" and info.name not in taken]
     has_labels = unwanted or {"mask", "label", "label text", "objects"} & found.keys()
     if not has_labels and (mask := _by_word(place, "mask", masks)):
@@ -233,17 +234,38 @@ def choose_roles(
     return Roles(found, extra, tuple(name for name in by_name if name not in used), hot)
 
 
+def _check_boxes(
+    place: str, found: Mapping[Role, ColumnInfo], infos: Iterable[ColumnInfo], asked: Mapping[str, str]
+) -> None:
+    """Raise UsageError for a list of classes beside a list of boxes: they are of objects, and not of the image."""
+    label = found.get("label")
+    if label is None or label.kind not in ("integers", "texts") or label.name in asked.values():
+        return
+    for info in infos:
+        if info.label_word in BOX_KEYS and info.kind in ("other", "floats", "integers") and "objects" not in found:
+            problem = f"the lists in {escape(label.name)!r} stand beside boxes in {escape(info.name)!r}"
+            remedy = "join the two as one column objects, of bbox and label"
+            raise UsageError(place, problem, f"{remedy}; {naming('label', label.name)} reads classes of images")
+
+
 def _by_word(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:
-    """Find the column named like a role; for images, also the only candidate. Raises UsageError if two fit."""
+    """Find the column named like a role, or the only one of images or objects. Raises UsageError if two fit."""
     words = WORDS.get(role, ())
     named = sorted((info for info in fits if info.label_word in words), key=lambda info: words.index(info.label_word))
-    if role == "image" and not named and len(fits) == 1:
-        return fits[0]
+    if not named and role in ("image", "objects"):
+        return _by_kind(place, role, fits)
     if role == "label" and len(named) > 1:
         raise _several(place, role, named)
     if role == "image" and len({info.label_word for info in named[:2]}) < len(named[:2]):
         return None  # of left/image and right/image neither is the image
     return named[0] if named else None
+
+
+def _by_kind(place: str, role: Role, fits: Sequence[ColumnInfo]) -> ColumnInfo | None:
+    """The only column of the kind of a role, whatever it is called. Raises UsageError for several of objects."""
+    if role == "objects" and len(fits) > 1:
+        raise _several(place, role, fits)
+    return fits[0] if len(fits) == 1 else None
 
 
 def _stated(place: str, role: Role, infos: Sequence[ColumnInfo]) -> ColumnInfo:

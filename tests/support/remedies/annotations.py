@@ -539,3 +539,34 @@ def a_dataset_with_boxes(box: Box) -> None:
     annotations = [{"id": i, "image_id": i, "category_id": 1 + i % 2, **outlined} for i in range(4)]
     coco(box, "set/instances.json", "photos", annotations=annotations)
     assert box.type("convert set/instances.json scenes --images photos") == 0
+
+
+@advises(
+    "converters/sources/rows/roles.py: join the two as one column objects, of bbox and label; --columns",
+    "convert in/boxes.parquet out",
+    Way("--columns", 2),
+)
+def classes_beside_boxes(box: Box) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = []
+    for name in "ab":
+        box.image(f"{name}.jpg")
+        data = (box.root / f"{name}.jpg").read_bytes()
+        rows.append({"image": data, "bboxes": [[6, 4, 30, 20], [1, 2, 3, 4]], "labels": [0, 1]})
+    (box.root / "in").mkdir()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), box.root / "in/boxes.parquet")
+
+
+@advises(
+    "converters/sources/annotations/yolo_reader.py: , or give the folder of the images: --images DIR",
+    "convert export out",
+    Way("--images", 2, fill=IMAGES),
+)
+def labels_of_yolo_without_images(box: Box) -> None:
+    box.write("export/data.yaml", "names:\n  0: cat\npath: .\ntrain: train.txt\n")
+    box.write("export/train.txt", "images/train/a.jpg\nimages/train/b.jpg\n")
+    for name in "ab":
+        box.image(f"photos/{name}.jpg")
+        box.write(f"export/labels/train/{name}.txt", "0 0.35 0.35 0.5 0.5\n")
