@@ -372,8 +372,9 @@ def fits_of_packages(look: Look, given: Mapping[str, Any]) -> Iterator[tuple[Rea
 # .parquet may be a label file.
 _NO_SIGN = (".parquet", *_TAR_ENDS[1:])
 _ENDS = (end for one in READERS if one.options is ColumnOptions for end in one.suffixes)
+RECORD_ENDS = (".tfrecord", ".tfrecords", ".tfrec", ".array_record", ".arrayrecord")
 SAMPLE_ENDS = (
-    *(".tfrecord", ".tfrecords", ".tfrec", ".array_record", ".arrayrecord"),
+    *RECORD_ENDS,
     *(end for end in _ENDS if end.startswith(".") and end not in _NO_SIGN),
 )
 ARCHIVE_ENDS = (".zip", *_TAR_ENDS[1:], ".tbz", ".tbz2", ".txz")

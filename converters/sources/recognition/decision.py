@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardfeed.converters.sources.files.folder_layouts import keep_classes, without_labels
 from shardfeed.converters.sources.image_folder import FileNames, ImageFolder
 from shardfeed.converters.sources.look import Look
-from shardfeed.converters.sources.readers import ARCHIVE_ENDS, SAMPLE_ENDS
+from shardfeed.converters.sources.readers import RECORD_ENDS
 from shardfeed.converters.sources.recognition.advice import Clause, clauses_of, joined
 from shardfeed.converters.sources.recognition.alternatives import Change, alternatives
 from shardfeed.converters.sources.recognition.outcome import Outcome
@@ -69,9 +69,9 @@ def check_folders(source: Source, request: Request) -> None:
 
 
 def _unread(request: Request) -> Iterator[str]:
-    """Say which file of many samples, or archive that is not unpacked, lies beside the images."""
+    """Say which file of records lies beside the images."""
     look = Look(request.path, **request.wanted)
-    if not look.holds_only_images and (name := next(look.files((*SAMPLE_ENDS, *ARCHIVE_ENDS, ".tar")), "")):
+    if not look.holds_only_images and (name := next(look.files(RECORD_ENDS), "")):
         yield f"{escape(name)} beside the images is not read"
 
 
