@@ -152,7 +152,8 @@ def _decided(request: Request) -> Source:
 
 def _opened(request: Request) -> Source:
     """Open a request that advice makes of another one."""
-    return _Opening(request).source()
+    with asking(request.values.get("encoding")):
+        return _Opening(request).source()
 
 
 class _Opening:
