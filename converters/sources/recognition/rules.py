@@ -65,16 +65,21 @@ def leaves_images_out(outcome: Outcome) -> str:
 
 def calls_no_class_a_class(outcome: Outcome) -> str:
     """A class is called like a split, like a folder of images of all classes, or like no class."""
-    doubtful = [name for name in outcome.classes if is_no_class(name)]
+    doubtful = [name for name in outcome.classes if is_no_class(name, in_splits=bool(outcome.splits))]
     if not doubtful and are_units(outcome.classes):
         doubtful = [*outcome.classes]
     return f"{some(doubtful)} would be {number(len(doubtful), 'class', 'classes')}" if doubtful else ""
 
 
-def is_no_class(name: str) -> bool:
-    """Whether the name of a class, or of the folder that it ends with, says that it is none."""
+def is_no_class(name: str, *, in_splits: bool = False) -> bool:
+    """Whether the name of a class, or of the folder that it ends with, says that it is none.
+
+    `in_splits`: whether it is in the folder of a split, where `train` may be a class.
+    """
     folder = name.rpartition("/")[2]
-    return usual_split(folder) is not None or is_generic(folder) or folder.casefold().strip("_- ") in _UNNAMED
+    if usual_split(folder) is not None:
+        return not in_splits
+    return is_generic(folder) or folder.casefold().strip("_- ") in _UNNAMED
 
 
 def joins_folders(outcome: Outcome) -> str:
@@ -128,9 +133,11 @@ def _stem(key: str) -> str:
 
 
 def has_one_class(outcome: Outcome) -> str:
-    """All images are of one class: one folder says nothing of what is in it."""
-    names = outcome.classes
-    return f"all {outcome.images:,} images would be of the one class {escape(names[0])}" if len(names) == 1 else ""
+    """All images are of one class, and are not directly in its folder, which then is one around others."""
+    names, folders = outcome.classes, outcome.folders
+    if len(names) != 1 or any(folder.rpartition("/")[2] == names[0] for folder in folders):
+        return ""
+    return f"all {outcome.images:,} images would be of the one class {escape(names[0])}"
 
 
 def has_classes_of_the_same_files(outcome: Outcome) -> str:
