@@ -103,7 +103,9 @@ def zip_and_labels(to: Files) -> None:
 
 
 @TOPIC.layout(
-    "a folder with a zip for each split: `train.zip`, `val.zip`", "convert zips out", says=("train.zip", "put them into one")
+    "a folder with a zip for each split: `train.zip`, `val.zip`",
+    "convert zips out",
+    says=("train.zip", "put them into one"),
 )
 def zips_of_splits(to: Files) -> None:
     for split, names in (("train", "{1..2}"), ("val", "1")):

@@ -61,15 +61,19 @@ def _first_plain(file: BinaryIO, path: str) -> str:
     return next((name_text(member.name) for member in members(file, path, UNKNOWN_SIZE) if member.plain), "")
 
 
+def is_for_people(name: str) -> bool:
+    """Whether a file is a README, a licence, code or a document, by its name."""
+    return is_remark(os.fsencode(name)) or os.path.splitext(name)[1].lower() in _CODE
+
+
 def says_nothing(name: str, head: bytes) -> bool:
     """Whether a file is for people, by its name or as it is written in sentences, and labels no image.
 
     `head`: its first bytes.
     """
-    end = os.path.splitext(name)[1].lower()
-    if is_remark(os.fsencode(name)) or end in _CODE:
+    if is_for_people(name):
         return True
-    if end not in _TEXTS or recognise_annotations(head) is not None:
+    if os.path.splitext(name)[1].lower() not in _TEXTS or recognise_annotations(head) is not None:
         return False
     lines = head.splitlines()[:20]
     return not head or any(len(_WORD.findall(line)) >= _SENTENCE for line in lines)

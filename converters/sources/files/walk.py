@@ -31,9 +31,10 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image
 from shardfeed.converters.rejects import RejectCode
 from shardfeed.converters.sources.files.annotation_files import AnnotationFile, recognise_annotations
 from shardfeed.converters.sources.files.listing import Choice, Globs, Listing, is_hidden, names_image
+from shardfeed.converters.sources.files.unpack import ByteStream, DamagedStreamError, form_of, unpacked
 from shardfeed.converters.sources.guard import EVERY, report_progress
 from shardfeed.converters.sources.source import Skipped
-from shardfeed.errors import StorageError, UsageError, argument, escape
+from shardfeed.errors import ShardfeedError, StorageError, UsageError, argument, escape
 from shardfeed.storage.local import storage_error
 from shardfeed.text import counted, listing, number, some
 
@@ -436,9 +437,8 @@ def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
     counts = Counter(map(_extension, files))
     usual = min(counts, key=lambda name: (-counts[name], name))
     first = next(i for i, key in enumerate(files) if _extension(key) == usual)
-    kind = kinds[first]
     among = "its only file" if len(files) == 1 else f"{len(files):,} files"
-    remedy = f"{escape(files.key(first))} is {kind.what}: {kind.remedy}" if kind and kind.remedy else "check the path"
+    remedy = _way_from(files, first, kinds[first])
     remedy = _FOLLOW if any(one.code == RejectCode.PATH_ESCAPE.value for one in files.skipped) else remedy
     remedy = remedy if files.sizes[first] else f"{escape(files.key(first))} is empty: copy it again"
     for pattern, what, way in _FOREIGN:
@@ -446,6 +446,40 @@ def _no_image(files: Listing, kinds: dict[int, NoImage | None]) -> UsageError:
             problem = f"no image among {among}: {escape(named)} belongs to {what}"
             return UsageError(files.root, problem, way)
     return UsageError(files.root, f"no image among {among}: {_kinds_text(counts)}", remedy)
+
+
+_NUMBERS = "write them as an .npz with the arrays images and labels, or read them with your own Source"
+_LIBSVM = re.compile(rb"[-+]?\d+(?:\.\d+)?(?:[ \t]+\d+:[-+.\deE]+)+[ \t]*\r?\n")
+_PLAIN_BYTES = 4096  # of a compressed file, that show what is in it
+
+
+def _way_from(files: Listing, index: int, kind: NoImage | None) -> str:
+    """The remedy for a file that is no image, by what it holds."""
+    name = escape(files.key(index))
+    head = head_of(files, index) or b""
+    inside = _unpacked_head(files, index) if kind is not None and kind.archive else b""
+    if lines := _numbers_in(inside or head):
+        packed = f"{kind.what}, and in it are " if inside and kind else ""
+        return f"{name} is {packed}{lines}: {_NUMBERS}" if packed else f"in {name} are {lines}: {_NUMBERS}"
+    return f"{name} is {kind.what}: {kind.remedy}" if kind and kind.remedy else "check the path"
+
+
+def _numbers_in(head: bytes) -> str:
+    """What lines of numbers are, such as of pixels; "" for any other text."""
+    if _LIBSVM.match(head):
+        return "lines of numbers in LIBSVM's form"
+    found = recognise_annotations(head)
+    return found.what if found is not None and found.kind == "numbers" else ""
+
+
+def _unpacked_head(files: Listing, index: int) -> bytes:
+    """The first bytes in a compressed file; none if it is damaged, or not compressed by a form that is known."""
+    path = os.fsdecode(files.file(index).path)
+    try:
+        form = form_of(path)
+        return ByteStream(unpacked(path, form, path)).take(_PLAIN_BYTES) if form else b""
+    except (DamagedStreamError, ShardfeedError, OSError):
+        return b""
 
 
 _BATCH = 1024  # names after which the waiting is judged: after fewer, a pause of this process could look like the disk

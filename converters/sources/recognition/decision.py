@@ -7,9 +7,13 @@
 - Files beside the images that nothing reads are named.
 """
 
+import os
 from collections.abc import Iterator
+from itertools import islice
 
 from shardfeed.converters.sources.files.folder_layouts import keep_classes, without_labels
+from shardfeed.converters.sources.files.listing import names_archive, names_image
+from shardfeed.converters.sources.files.set_aside import is_for_people
 from shardfeed.converters.sources.image_folder import FileNames, ImageFolder
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.readers import RECORD_ENDS
@@ -17,7 +21,7 @@ from shardfeed.converters.sources.recognition.advice import Clause, clauses_of, 
 from shardfeed.converters.sources.recognition.alternatives import Change, alternatives
 from shardfeed.converters.sources.recognition.outcome import Outcome
 from shardfeed.converters.sources.recognition.request import Request
-from shardfeed.converters.sources.recognition.rules import OF_FOLDERS, faults_of
+from shardfeed.converters.sources.recognition.rules import OF_FOLDERS, OF_NAMES, faults_of
 from shardfeed.converters.sources.recognition.trial import Opener, Trials
 from shardfeed.converters.sources.source import Source
 from shardfeed.errors import (
@@ -33,6 +37,7 @@ from shardfeed.errors import (
 )
 from shardfeed.text import some
 
+_BESIDE = 5000  # files whose names are looked at
 _MOST = 3  # readings that a message offers
 
 
@@ -44,6 +49,7 @@ def with_tried_advice(refusal: UsageError, request: Request, opened: Opener) -> 
     """
     if request.is_narrowed or isinstance(refusal, LabelFileError | MissingExtraError):
         return refusal
+    refusal = _naming_what_is_beside(refusal, request)
     trials = Trials(opened)
     clauses = [*clauses_of(refusal)]
     kept = [clause for clause in clauses if clause.change is None or _leads_on(clause.change, request, refusal, trials)]
@@ -59,13 +65,32 @@ def check_folders(source: Source, request: Request) -> None:
     if request.is_narrowed or not isinstance(source, ImageFolder | FileNames):
         return
     outcome = Outcome(source)
-    faults = [*_unread(request), *faults_of(outcome, OF_FOLDERS)]
+    rules = OF_FOLDERS if isinstance(source, ImageFolder) else OF_NAMES
+    faults = [*_unread(request), *faults_of(outcome, rules)]
     if not faults:
         return
     what = "folders" if isinstance(source, ImageFolder) else "file names"
     problem = f"its {what} ({some(outcome.classes)}) may not be classes: {faults[0]}"
     remedy = f"{without_labels()}{keep_classes()}"
     raise UsageError(request.path, problem, remedy)
+
+
+def _naming_what_is_beside(refusal: UsageError, request: Request) -> UsageError:
+    """The refusal of a folder of images, with the files in it that nothing reads and that it does not name yet."""
+    place, problem, remedy = refusal.args
+    look = Look(request.path, **request.wanted)
+    if not look.image or os.path.abspath(place) != os.path.abspath(look.path):
+        return refusal
+    others = [name for name in islice(look.files(depth=2), _BESIDE) if _may_label(name)]
+    unnamed = [name for name in others if os.path.basename(name) not in f"{problem} {remedy}"]
+    if not unnamed or len(unnamed) < len(others):  # one of a kind is enough
+        return refusal
+    return type(refusal)(place, f"{problem}; not read: {some(unnamed)}", remedy)
+
+
+def _may_label(name: str) -> bool:
+    """Whether a file may say something about images, as far as its name shows."""
+    return not (names_image(os.fsencode(name)) or names_archive(name) or is_for_people(os.path.basename(name)))
 
 
 def _unread(request: Request) -> Iterator[str]:

@@ -7,8 +7,7 @@ from typing import Any
 from shardfeed.converters.sources.files.listing import Globs
 from shardfeed.converters.sources.options import Options, given, options_of
 from shardfeed.converters.sources.readers import Reader
-
-SOURCE = "source"  # the name of the first argument, in advice
+from shardfeed.errors import SOURCE
 
 
 @dataclass(frozen=True)

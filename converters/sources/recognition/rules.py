@@ -195,3 +195,5 @@ ALL: tuple[Rule, ...] = (
 )
 # Of class folders that are read because nothing else is known.
 OF_FOLDERS: tuple[Rule, ...] = (has_one_class, *(rule for rule in ALL if rule is not leaves_images_out))
+# Of classes in names of files, by a pattern that was guessed: all names have to fit it.
+OF_NAMES: tuple[Rule, ...] = ALL
