@@ -354,16 +354,24 @@ def _check_only(listing: Listing, found: _ClassFolders, splits: Collection[bytes
     if not deeper or any(files for _, files in inside):
         return
     problem = f"got one class folder, '{escape(only)}', with only folders in it ({some(deeper)})"
+    raise _only_around(listing, only, problem, labels, in_split=bool(splits))
+
+
+def _only_around(
+    listing: Listing, only: bytes, problem: str, labels: Mapping[bytes, AnnotationFile], *, in_split: bool
+) -> UsageError:
+    """Return the error for a folder around others, which are given instead, unless it is in the folder of a split."""
     problem += f", next to annotations or lists: {shown_annotations(labels)}" if labels else ""
     called = "that folder"
-    if not splits:
+    if not in_split:
         inner = _innermost(listing, only)
         called = as_source(os.path.join(listing.root, inner), f"'{escape(inner)}' in it" if b"/" in inner else called)
     one = argument(
         "class_names", python=f"class_names=['{escape(only)}']", typed=f"FILE with the line '{escape(only)}'"
     )
     way = f"give {called} {argument('path', python='as the root')}"
-    raise UsageError(listing.root, problem, f"{way}, {without_labels() if labels else ''}or {one} for one class")
+    alone = without_labels() if labels else ""
+    return UsageError(listing.root, problem, f"{way}, {alone}or {one} for one class")
 
 
 def _innermost(listing: Listing, folder: bytes) -> bytes:

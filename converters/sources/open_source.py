@@ -37,7 +37,7 @@ from shardfeed.converters.sources.recognition.decision import check_folders, wit
 from shardfeed.converters.sources.recognition.request import Request
 from shardfeed.converters.sources.rows.rows import ColumnarSource, noted
 from shardfeed.converters.sources.source import Source
-from shardfeed.converters.sources.splits.likely_lists import likely_lists_in_errors, with_likely_lists
+from shardfeed.converters.sources.splits.likely_lists import naming_likely_lists, with_likely_lists
 from shardfeed.converters.sources.splits.split_list import (
     SplitLists,
     relocated,
@@ -129,25 +129,22 @@ def open_source(
 
 
 def _with_splits(request: Request, split_list: SplitLists | None) -> Source:
-    """The source of a path on this machine, with the splits of lists, or a note on files that look like some."""
-    if split_list:
-        source = _decided(request)
-        with guarded(request.path):
-            return with_split_lists(source, split_list, request.path, encoding=request.values.get("encoding"))
-    look = Look(request.path, **request.wanted)
-    with likely_lists_in_errors(look):
-        return with_likely_lists(_decided(request), look)
+    """The source of a path on this machine, with the splits of lists, or a note on files that look like some.
 
-
-def _decided(request: Request) -> Source:
-    """The source of a path on this machine, before lists of splits. Raises UsageError with advice that was tried."""
+    Raises UsageError with advice that was tried.
+    """
     opening = _Opening(request)
     try:
         source = opening.source()
-        check_folders(source, opening.request)
-        return source
+        if not opening.request.is_narrowed:
+            check_folders(source, opening.look)
     except UsageError as refusal:
-        raise with_tried_advice(refusal, opening.request, _opened) from refusal.__cause__
+        refusal = naming_likely_lists(refusal, opening.look)
+        raise with_tried_advice(refusal, opening.request, opening.look, _opened) from refusal.__cause__
+    if not split_list:
+        return with_likely_lists(source, opening.look)
+    with guarded(request.path):
+        return with_split_lists(source, split_list, request.path, encoding=request.values.get("encoding"))
 
 
 def _opened(request: Request) -> Source:
@@ -159,11 +156,12 @@ def _opened(request: Request) -> Source:
 class _Opening:
     """The way from a path to its source: through archives and only folders, to a reader that recognises what is there.
 
-    `request`: of what is opened now. `notes`: what was opened on the way. `kept`: the folders of unpacked archives.
+    `request`, `look`: of what is opened now. `notes`: what was opened on the way. `kept`: the folders of archives.
     """
 
     def __init__(self, request: Request) -> None:
         self.request, self.notes, self.kept = request, list[str](), list[object]()
+        self.look = Look(request.path, **request.wanted)
 
     def source(self) -> Source:
         """Return the source. Raises UsageError, LabelFileError, StorageError."""
@@ -181,11 +179,12 @@ class _Opening:
 
     def _look(self) -> Look:
         """Look at the path. Raises UsageError if it is missing, or nothing that can be read."""
-        look = Look(self.request.path, **self.request.wanted)
+        if self.look.path != self.request.path:
+            self.look = Look(self.request.path, **self.request.wanted)
         for name in _PLACES:
             _check_place(self.request.values.get(name))
-        _check_there(look)
-        return look
+        _check_there(self.look)
+        return self.look
 
     def _chosen(self, look: Look, reader: Reader) -> Source | None:
         """The source of the reader that the user chose; None after a step into an archive."""
@@ -217,7 +216,8 @@ class _Opening:
     def _unknown_to(self, look: Look, reader: Reader) -> bool:
         """Whether the reader that the user chose finds nothing of its own directly in a folder."""
         taken = {name: value for name, value in self.request.values.items() if name in reader.takes}
-        return reader.options is AnnotationOptions and look.is_folder and reader.recognise(look, taken) is None
+        asked = reader.options is AnnotationOptions and bool(_only_folder(look))
+        return asked and reader.recognise(look, taken) is None
 
     def _deeper_shows_more(self, look: Look, seen: Sequence[Evidence]) -> bool:
         """Whether more readers fit the only folder of the path than the path: some look one level further than others.

@@ -20,7 +20,7 @@ FOLDERS = ("shardfeed", "converters", "readers", "pipelines", "tools")
 LIST = Path(__file__).with_name("branches.txt")
 MOST = 12
 LARGE = 20  # branches from which a function counts among the large ones
-MOST_LARGE = 84  # functions above LARGE; only lowered
+MOST_LARGE = 79  # functions above LARGE; only lowered
 
 BRANCH = (
     ast.If,

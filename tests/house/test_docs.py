@@ -144,7 +144,7 @@ def test_what_one_must_read_stays_short() -> None:
     files = re.findall(r"\*\*`([\w/]+\.py)`\*\*", (DOCS / "code.md").read_text())
     assert 15 <= len(files) <= 20
     texts = [EXAMPLES.sub("", (ROOT / name).read_text()) for name in files]  # examples shorten the way
-    assert sum(len(text.splitlines()) for text in texts) <= 3700
+    assert sum(len(text.splitlines()) for text in texts) <= 3750
 
 
 def test_what_code_says_of_docs_is_there() -> None:

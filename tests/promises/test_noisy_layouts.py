@@ -23,14 +23,9 @@ class Known(NamedTuple):
 
 
 KNOWN = (
-    Known(0, ("empty folder",), "an empty folder beside folders of splits"),
     Known(18, ("masks", "links: symbolic"), "masks of the same names are taken for images that are links out"),
-    Known(148, ("thumbnails",), "thumbnails make classes of two folders with images of the same names"),
     Known(394, ("extra",), "a folder of other images makes classes of a folder for each sample"),
     Known(482, ("extra",), "images beside a tar are all that is read"),
-    Known(734, ("wrapped", "extra"), "a folder with deeper ones is a class, as another one has images"),
-    Known(784, ("class like a word",), "images without a class, in a folder that says so, have a class"),
-    Known(887, ("thumbnails", "extra"), "images, masks and thumbnails are three classes"),
     Known(1120, ("split word around",), "of two files of records in a folder called like a split, one is read"),
     Known(1327, ("split word around",), "an only folder is a class, as its name has a split's word"),
 )

@@ -112,7 +112,8 @@ class CocoFormat(ExportFormat):
         """The first split that the reader would not take from the name of its file."""
         alone = len(items.splits) == 1
         for split, word in tool_words(items.splits).items():
-            if not keeps_split(f"{word}.json", usual_split(split) or split, alone=alone):
+            meant = usual_split(split) if split == split.casefold() else None
+            if not keeps_split(f"{word}.json", meant or split, alone=alone):
                 return split
         return ""
 

@@ -465,7 +465,7 @@ def _way_from(files: Listing, index: int, kind: NoImage | None) -> str:
 
 
 def _numbers_in(head: bytes) -> str:
-    """What lines of numbers are, such as of pixels; "" for any other text."""
+    """Name lines of numbers, such as of pixels; "" for any other text."""
     if _LIBSVM.match(head):
         return "lines of numbers in LIBSVM's form"
     found = recognise_annotations(head)

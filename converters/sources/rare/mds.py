@@ -43,6 +43,7 @@ from shardfeed.converters.images.sniff import HEAD_BYTES, begins_as_image, endin
 from shardfeed.converters.rejects import RejectCode, RejectedError
 from shardfeed.converters.sources.annotations.masks_meaning import read_masks
 from shardfeed.converters.sources.files.listing import split_in_path
+from shardfeed.converters.sources.files.parquet_file import BOX_KEYS
 from shardfeed.converters.sources.files.parts import Parts, listed
 from shardfeed.converters.sources.files.unpack import DamagedStreamError, Unpacked, unpacked
 from shardfeed.converters.sources.guard import open_regular
@@ -107,6 +108,11 @@ def _files_of(data: bytes) -> list[bytes]:
     return [data[begin:end] for begin, end in pairwise(ends)]
 
 
+def _may_be_objects(value: Any) -> bool:
+    """Whether a value of JSON is that of objects: it has boxes, or nothing."""
+    return isinstance(value, dict) and (not value or not value.keys().isdisjoint(BOX_KEYS))
+
+
 def cell_kind(encoding: str, data: bytes) -> Kind | None:
     """Return the kind of a column from one cell; None if the cell does not determine it. Raises as `value_of`."""
     if encoding in ("jpeg", "png", "pil") or (encoding == "bytes" and begins_as_image(data[:HEAD_BYTES])):
@@ -117,7 +123,7 @@ def cell_kind(encoding: str, data: bytes) -> Kind | None:
     if encoding.startswith("list["):
         return "other"
     value = value_of(encoding, data)
-    kind = "objects" if isinstance(value, dict) else "other" if isinstance(value, bytes) else kind_of(value)
+    kind = "objects" if _may_be_objects(value) else "other" if isinstance(value, bytes) else kind_of(value)
     return None if kind == "null" else cast("Kind", kind)
 
 

@@ -63,7 +63,7 @@ def _marks(remedy: str) -> Iterator[re.Match[str]]:
 
 
 def _change(clause: str) -> Mapping[str, Any] | None:
-    """What the arguments of a clause add to a request; None if there are none, or one has no value yet."""
+    """Return what the arguments of a clause add to a request; None if there are none, or one has no value yet."""
     change: dict[str, Any] = {}
     for one in marked_arguments(clause):
         if one.name == _PATH:

@@ -41,44 +41,43 @@ _BESIDE = 5000  # files whose names are looked at
 _MOST = 3  # readings that a message offers
 
 
-def with_tried_advice(refusal: UsageError, request: Request, opened: Opener) -> UsageError:
+def with_tried_advice(refusal: UsageError, request: Request, look: Look, opened: Opener) -> UsageError:
     """Return the refusal of a request with advice that was tried; the same error, where none of it fails.
 
-    `opened`: what opens a request and gives no advice of its own. Where the user said how the source is to be read, or
-    a cell of a table is at fault, advice is about that, and stays.
+    `look`: at the path. `opened`: what opens a request and gives no advice of its own. Where the user said how the
+    source is to be read, or a cell of a table is at fault, advice is about that, and stays.
     """
     if request.is_narrowed or isinstance(refusal, LabelFileError | MissingExtraError):
         return refusal
-    refusal = _naming_what_is_beside(refusal, request)
+    refusal = _naming_what_is_beside(refusal, look)
     trials = Trials(opened)
     clauses = [*clauses_of(refusal)]
     kept = [clause for clause in clauses if clause.change is None or _leads_on(clause.change, request, refusal, trials)]
     if len(kept) == len(clauses):
         return refusal
-    offers = _offers(request, trials, kept)
+    offers = _offers(request, look, trials, kept)
     remedy = "; ".join(filter(None, [joined(kept), *offers]))
     return type(refusal)(refusal.args[0], refusal.args[1], remedy)
 
 
-def check_folders(source: Source, request: Request) -> None:
+def check_folders(source: Source, look: Look) -> None:
     """Raise UsageError for folders of images whose names are used as classes, if something speaks against that."""
-    if request.is_narrowed or not isinstance(source, ImageFolder | FileNames):
+    if not isinstance(source, ImageFolder | FileNames):
         return
     outcome = Outcome(source)
     rules = OF_FOLDERS if isinstance(source, ImageFolder) else OF_NAMES
-    faults = [*_unread(request), *faults_of(outcome, rules)]
+    faults = [*_unread(look), *faults_of(outcome, rules)]
     if not faults:
         return
     what = "folders" if isinstance(source, ImageFolder) else "file names"
     problem = f"its {what} ({some(outcome.classes)}) may not be classes: {faults[0]}"
     remedy = f"{without_labels()}{keep_classes()}"
-    raise UsageError(request.path, problem, remedy)
+    raise UsageError(look.path, problem, remedy)
 
 
-def _naming_what_is_beside(refusal: UsageError, request: Request) -> UsageError:
+def _naming_what_is_beside(refusal: UsageError, look: Look) -> UsageError:
     """The refusal of a folder of images, with the files in it that nothing reads and that it does not name yet."""
     place, problem, remedy = refusal.args
-    look = Look(request.path, **request.wanted)
     if not look.image or os.path.abspath(place) != os.path.abspath(look.path):
         return refusal
     others = [name for name in islice(look.files(depth=2), _BESIDE) if _may_label(name)]
@@ -93,9 +92,8 @@ def _may_label(name: str) -> bool:
     return not (names_image(os.fsencode(name)) or names_archive(name) or is_for_people(os.path.basename(name)))
 
 
-def _unread(request: Request) -> Iterator[str]:
+def _unread(look: Look) -> Iterator[str]:
     """Say which file of records lies beside the images."""
-    look = Look(request.path, **request.wanted)
     if not look.holds_only_images and (name := next(look.files(RECORD_ENDS), "")):
         yield f"{escape(name)} beside the images is not read"
 
@@ -109,11 +107,11 @@ def _leads_on(change: Change, request: Request, refusal: ShardfeedError, trials:
     return has_advice and verdict.refusal.problem != refusal.problem
 
 
-def _offers(request: Request, trials: Trials, kept: list[Clause]) -> Iterator[str]:
+def _offers(request: Request, look: Look, trials: Trials, kept: list[Clause]) -> Iterator[str]:
     """Yield up to three further readings that hold, as what is to be typed, and what each gives."""
     said = [request.changed(clause.change) for clause in kept if clause.change]
     room = _MOST - len(said)
-    for change in alternatives(Look(request.path, **request.wanted)):
+    for change in alternatives(look):
         new = request.changed(change)
         if not room:
             return

@@ -1,4 +1,4 @@
-"""What a reading gives: counts of images, splits and classes, from the rows of a source and without its pixels."""
+"""The outcome of a reading: counts of images, splits and classes, from the rows of a source and without its pixels."""
 
 from collections import Counter
 from dataclasses import dataclass

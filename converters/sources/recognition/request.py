@@ -1,4 +1,4 @@
-"""What a user asked to be opened: a path, and the options that narrow how it is read."""
+"""The request of a user: a path, and the options that narrow how it is read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace

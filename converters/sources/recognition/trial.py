@@ -14,7 +14,7 @@ Opener = Callable[[Request], Source]
 
 
 class Verdict(NamedTuple):
-    """What a trial showed. `outcome`: what the request gives; `faults`: what speaks against that; `refusal`: its error.
+    """The result of a trial: what the request gives and what speaks against that, or the error that refuses it.
 
     A request holds if it gives something, and nothing speaks against it.
     """

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 from shardfeed.converters.sources.files.listing import names_image, split_named, split_words_in
@@ -61,19 +61,13 @@ def with_likely_lists(source: Source, look: Look) -> Source:
     return source.changed(findings=replace(source.findings, notes=[*source.findings.notes, sentence]))
 
 
-@contextmanager
-def likely_lists_in_errors(look: Look) -> Iterator[None]:
-    """A block in which errors about the folder also say which files in it look like lists of a split."""
-    try:
-        yield
-    except UsageError as error:
-        if os.path.abspath(os.fsdecode(error.args[0])) != os.path.abspath(look.path):
-            raise
-        sentence = likely_lists(look)
-        if not sentence:
-            raise
-        place, problem, remedy = error.args
-        raise type(error)(place, f"{problem}; {sentence}", remedy) from error.__cause__
+def naming_likely_lists(error: UsageError, look: Look) -> UsageError:
+    """The error, with the files in the folder that look like lists of a split if it is about the folder."""
+    place, problem, remedy = error.args
+    if os.path.abspath(place) != os.path.abspath(look.path):
+        return error
+    sentence = likely_lists(look)
+    return type(error)(place, f"{problem}; {sentence}", remedy) if sentence else error
 
 
 def likely_lists(look: Look) -> str:

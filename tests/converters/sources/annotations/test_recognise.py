@@ -156,7 +156,7 @@ def test_two_readers_that_fit_are_both_named(tmp_path: Path, monkeypatch: pytest
     load = Reader.load
     monkeypatch.setattr(Reader, "load", lambda one: module if one is voc else load(one))
     monkeypatch.setattr(Reader, "may_fit", lambda *_: True)
-    with pytest.raises(UsageError, match=r"voc: it looks so\); choose one: reader='coco', or reader='voc'"):
+    with pytest.raises(UsageError, match=r"voc: it looks so\); choose one: reader='coco'"):
         open_source(file)
 
 
