@@ -60,6 +60,7 @@ NOTES = {
     "microseconds": r"\d ?(?:µs|us)\b|\bmicroseconds?\b|\bµs\b",
 }
 REASONS = {
+    ("formats.md", "microseconds"): "its tables compare formats by what an image costs",
     ("large-data.md", "microseconds"): "the page multiplies them: hours and cores of large datasets follow from them",
 }
 
