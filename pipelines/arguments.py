@@ -131,7 +131,8 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 def is_factory(given: Any) -> bool:
     """Whether it is a function such as `mixup`, which makes an augmentation or a mixing."""
-    return inspect.isfunction(given) and given.__module__.startswith("shardfeed.pipelines.augment.")
+    module = getattr(given, "__module__", None) or ""  # None for a function of `exec` and of some notebooks
+    return inspect.isfunction(given) and module.startswith("shardfeed.pipelines.augment.")
 
 
 def check_function(place: str, given: Any, *arguments: str, remedy: str = "") -> None:

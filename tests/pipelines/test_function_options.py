@@ -8,6 +8,7 @@ import pytest
 from shardfeed import pipelines
 from shardfeed.errors import UsageError
 from shardfeed.pipelines import torch as torch_pipelines
+from shardfeed.pipelines.arguments import check_function
 from shardfeed.pipelines.augment import cutmix, mixup, one_of
 from shardfeed.readers import Dataset
 
@@ -97,3 +98,10 @@ def test_a_class_is_called_first(flowers: Dataset, given: Any, remedy: str) -> N
         with pytest.raises(UsageError) as caught:
             make(flowers, given)
         assert caught.value.remedy == f"call it, as in {place}={remedy}"
+
+
+def test_a_function_of_exec_which_has_no_module_is_taken() -> None:
+    names: dict[str, Any] = {}
+    exec("def mine(batch): return batch", names)
+    assert names["mine"].__module__ is None or names["mine"].__module__ == "builtins"
+    check_function("batch_transform", names["mine"], "batch")
