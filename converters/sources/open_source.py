@@ -241,7 +241,7 @@ class _Opening:
         unpacked, notes = unpack(look.path)
         self.notes += [f"{escape(os.path.basename(look.path))} is unpacked into {unpacked.folder}", *notes]
         self.kept.append(unpacked)
-        self.request = replace(self.request, path=unpacked.folder)
+        self.request = replace(self.request, path=unpacked.folder, is_unpacked=True)
         return True
 
     def _entered(self, look: Look) -> bool:

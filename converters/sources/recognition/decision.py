@@ -112,6 +112,8 @@ def _offers(request: Request, look: Look, trials: Trials, kept: list[Clause]) ->
     said = [request.changed(clause.change) for clause in kept if clause.change]
     room = _MOST - len(said)
     for change in alternatives(look):
+        if request.is_unpacked and SOURCE in change:
+            continue
         new = request.changed(change)
         if not room:
             return

@@ -20,6 +20,7 @@ class Request:
     exclude: Globs = ()
     follow_links: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
+    is_unpacked: bool = False  # whether the path is a folder that is removed at the end, which nobody can give
 
     @classmethod
     def of(cls, path: str, options: Options | None, **opening: Any) -> "Request":
