@@ -4,6 +4,7 @@ A record holds flat lists of one dtype. Any other value would be flattened, cut 
 """
 
 import errno
+import json
 import os
 import re
 import resource
@@ -313,3 +314,13 @@ def _remedy(feature: Feature, value: Any) -> str:
         flat = value.ndim == len(feature.shape)
         return ".tolist() makes a list of it" if flat else f"flatten it, or give it Feature(shape={value.shape})"
     return "correct the source, or its schema"
+
+
+def load(path: str) -> Any:
+    """Load a JSON file. Raises LabelFileError if it is not valid JSON."""
+    try:
+        return json.loads(read_whole(path))
+    except LabelFileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise LabelFileError(path, f"not JSON: {escape(str(error)[:120])}", "check that the file is complete") from None

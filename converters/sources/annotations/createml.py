@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import Any, cast
 
 from shardfeed.converters.rejects import AnnotationCode, BadAnnotationError
-from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
+from shardfeed.converters.sources.annotations.documents import entries_of, objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import all_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reading import load
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import class_text, is_number
 from shardfeed.converters.sources.rows.rows import ColumnarSource

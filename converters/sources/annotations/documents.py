@@ -1,6 +1,5 @@
 """JSON and XML documents of annotations, whose parts are checked."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardfeed.converters.rejects import AnnotationCode
 from shardfeed.converters.sources.files.text import declared_text
-from shardfeed.converters.sources.reading import MOST_WHOLE, read_raw, read_whole
+from shardfeed.converters.sources.reading import MOST_WHOLE, read_raw
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import shown_value
 from shardfeed.errors import LabelFileError, escape, spell_out
@@ -20,16 +19,6 @@ Element: TypeAlias = "ElementTree.Element"
 T = TypeVar("T")
 _DECLARATION = re.compile("<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 _CALLED: dict[type, str] = {list: "a list", dict: "an object", str: "a text"}
-
-
-def load(path: str) -> Any:
-    """Load a JSON file. Raises LabelFileError if it is not valid JSON."""
-    try:
-        return json.loads(read_whole(path))
-    except LabelFileError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise LabelFileError(path, f"not JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
 
 
 def reason_of(error: LabelFileError) -> str:

@@ -6,10 +6,11 @@ from itertools import chain
 from typing import Any
 
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
+from shardfeed.converters.sources.annotations.documents import entries_of, objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import add_shape, choose_class, find
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions, Task
+from shardfeed.converters.sources.reading import load
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.objects import corners_of
 from shardfeed.converters.sources.rows.rows import ColumnarSource

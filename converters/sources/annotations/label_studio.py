@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.annotations.documents import entries_of, load, objects_in, part
+from shardfeed.converters.sources.annotations.documents import entries_of, objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import (
     TASKS,
     add_pixels,
@@ -22,6 +22,7 @@ from shardfeed.converters.sources.annotations.tool_shapes import (
 from shardfeed.converters.sources.files.image_lookup import path_of
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reading import load
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.evidence import column_meaning
 from shardfeed.converters.sources.rows.label_table import LabelTable

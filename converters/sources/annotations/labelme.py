@@ -9,12 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from shardfeed.converters.sources.annotations.documents import load, objects_in, part
+from shardfeed.converters.sources.annotations.documents import objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import TASKS, add_pixels, add_shape, all_of, of_png
 from shardfeed.converters.sources.files.listing import names_image
 from shardfeed.converters.sources.files.unpack import Unpacked
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reading import load
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.rows import ColumnarSource, Names
 from shardfeed.errors import LabelFileError, escape, name_bytes, name_text

@@ -4,10 +4,11 @@ import os
 from functools import partial
 
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.annotations.documents import load, objects_in, part
+from shardfeed.converters.sources.annotations.documents import objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import TASKS, add_pixels, add_shape, all_of, of_png
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reading import load
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.rows import ColumnarSource
 from shardfeed.errors import escape

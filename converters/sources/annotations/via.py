@@ -7,10 +7,11 @@ from itertools import islice
 from typing import Any
 
 from shardfeed.converters.rejects import AnnotationCode
-from shardfeed.converters.sources.annotations.documents import load, objects_in, part
+from shardfeed.converters.sources.annotations.documents import objects_in, part
 from shardfeed.converters.sources.annotations.tool_shapes import TASKS, add_shape, all_of, choose_class, ellipse
 from shardfeed.converters.sources.look import Look
 from shardfeed.converters.sources.options import AnnotationOptions
+from shardfeed.converters.sources.reading import load
 from shardfeed.converters.sources.rows.annotations import Annotations
 from shardfeed.converters.sources.rows.label_table import LabelTable
 from shardfeed.converters.sources.rows.objects import corners_of

@@ -9,11 +9,12 @@ import shlex
 import struct
 from typing import NamedTuple
 
+from shardfeed.converters.sources.files.listing import ARCHIVE
 from shardfeed.converters.sources.guard import open_regular
 from shardfeed.errors import UsageError, escape
 from shardfeed.text import number, some
 
-_ARCHIVE = r"\.(?:zip|7z|rar|tar|tgz|tbz2?|txz|tar\.(?:gz|bz2|xz|zst))"
+_ARCHIVE = ARCHIVE.pattern.removesuffix(r"\Z")
 # Not one digit alone: a second download of data.zip is data.zip.1.
 _OF_BYTES = re.compile(
     rf"(?P<before>(?P<whole>.+{_ARCHIVE})[.-]?(?P<word>part[-_.]?)?)(?P<number>[0-9]{{2,4}}|(?(word)[0-9]|(?!))|[a-z]{{2,3}})(?P<after>)",

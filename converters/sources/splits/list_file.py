@@ -3,7 +3,6 @@
 A file has one part, or in JSON and in files of arrays one for each key: `{"train": [...], "test": [...]}`.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shardfeed.converters.sources.reading import MOST_WHOLE, read_whole
+from shardfeed.converters.sources.reading import MOST_WHOLE, load, read_whole
 from shardfeed.converters.sources.rows.label_table import LabelTable, is_json_lines
 from shardfeed.errors import LabelFileError, escape, needing_extra
 from shardfeed.split_words import usual_split
@@ -90,7 +89,7 @@ def parts_of(path: str, encoding: str | None = None, most_rows: int | None = Non
     """
     end = os.path.splitext(path)[1].lower()
     if end == ".json" and not is_json_lines(path):
-        return _of_document(path, _json(path))
+        return _of_document(path, load(path))
     if end in _ARRAYS:
         return _of_document(path, _ARRAYS[end](path))
     if end in (".json", ".jsonl", ".ndjson", ".parquet", ".pq"):
@@ -181,16 +180,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip() if isinstance(value, str | int | float) else ""
-
-
-def _json(path: str) -> Any:
-    """The content of a JSON file. Raises LabelFileError."""
-    try:
-        return json.loads(read_whole(path))
-    except LabelFileError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise LabelFileError(path, f"not JSON: {escape(str(error)[:120])}", "check that the file is complete") from None
 
 
 def _mat(path: str) -> dict[str, Any]:
