@@ -62,23 +62,29 @@ def with_likely_lists(source: Source, look: Look) -> Source:
 
 
 def naming_likely_lists(error: UsageError, look: Look) -> UsageError:
-    """The error, with the files in the folder that look like lists of a split if it is about the folder."""
+    """The error, with the files in the folder that look like lists of a split if it is about the folder.
+
+    A list does not say what the classes are, so the option alone would lead to the same error: it is named, not given.
+    """
     place, problem, remedy = error.args
     if os.path.abspath(place) != os.path.abspath(look.path):
         return error
-    sentence = likely_lists(look)
-    return type(error)(place, f"{problem}; {sentence}", remedy) if sentence else error
+    lists = looks_like_split_list(look)
+    if not lists:
+        return error
+    sentence = f"{_seen(lists)}, which {argument('split_list')} takes beside one of these"
+    return type(error)(place, f"{problem}; {sentence}", remedy)
 
 
 def likely_lists(look: Look) -> str:
     """The sentence on the files that look like lists of a split, with what to give; "" without such a file."""
     lists = looks_like_split_list(look)
-    if not lists:
-        return ""
-    one = len(lists) == 1
+    return f"{_seen(lists)}: {_options(lists)}" if lists else ""
+
+
+def _seen(lists: list[tuple[str, str]]) -> str:
     shown = ", ".join(escape(path) for _, path in lists)
-    what = "looks like a list of a split" if one else "look like lists of splits"
-    return f"{shown} {what}: {_options(lists)}"
+    return f"{shown} {'looks like a list of a split' if len(lists) == 1 else 'look like lists of splits'}"
 
 
 def _options(lists: list[tuple[str, str]]) -> str:
