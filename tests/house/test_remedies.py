@@ -7,7 +7,7 @@ from remedies.table import ROWS
 
 # Advice that no test types, as the beginnings of their ids, and why not.
 EXCEPTIONS: dict[str, str] = {
-    "converters/sources/splits/likely_lists.py: {}; {}, which --split-list takes beside one of these": "not to be alone",
+    "converters/sources/splits/likely_lists.py: {}; {}, for --split-list": "it is not for alone",
     "converters/commit/staging.py: the original dataset has changed": "a shard that changes while it is linked",
     "converters/commit/hub_commit.py: choose another URL, or give --replace": "the Hub: see test_push_to_hub.py",
     "converters/existing/record_change.py: run `shardfeed verify DIR --deep`": "records that contradict their manifest",

@@ -72,7 +72,7 @@ def naming_likely_lists(error: UsageError, look: Look) -> UsageError:
     lists = looks_like_split_list(look)
     if not lists:
         return error
-    sentence = f"{_seen(lists)}, which {argument('split_list')} takes beside one of these"
+    sentence = f"{_seen(lists)}, for {argument('split_list')}"
     return type(error)(place, f"{problem}; {sentence}", remedy)
 
 

@@ -45,7 +45,7 @@ def test_what_looks_like_a_list(files: dict[str, str], lists: list[tuple[str, st
 
 def test_a_note_and_an_error_name_them_and_what_they_name_works(tmp_path: Path) -> None:
     root = plant(tmp_path, {"annotations/train.txt": "cat_1\ndog_1\n", "annotations/test.txt": "cat_2\ndog_2\n"})
-    with pytest.raises(UsageError, match=r"train\.txt, annotations/test\.txt look like lists of splits, which split_"):
+    with pytest.raises(UsageError, match=r"train\.txt, annotations/test\.txt look like lists of splits, for split_"):
         open_source(root)
     lists = {"train": "annotations/train.txt", "test": "annotations/test.txt"}
     source = open_source(root / "images", split_list=lists)
