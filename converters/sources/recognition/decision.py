@@ -37,6 +37,7 @@ from shardfeed.errors import (
 )
 from shardfeed.text import some
 
+_DEEP = 6  # folders in which records are looked for
 _BESIDE = 5000  # files whose names are looked at
 _MOST = 3  # readings that a message offers
 
@@ -64,9 +65,10 @@ def check_folders(source: Source, look: Look) -> None:
     """Raise UsageError for folders of images whose names are used as classes, if something speaks against that."""
     if not isinstance(source, ImageFolder | FileNames):
         return
+    if not look.holds_only_images and (name := next(look.files(RECORD_ENDS, _DEEP), "")):
+        raise UsageError(look.path, f"{escape(name)} beside images is not read", "give a folder with one of the two")
     outcome = Outcome(source)
-    rules = OF_FOLDERS if isinstance(source, ImageFolder) else OF_NAMES
-    faults = [*_unread(look), *faults_of(outcome, rules)]
+    faults = faults_of(outcome, OF_FOLDERS if isinstance(source, ImageFolder) else OF_NAMES)
     if not faults:
         return
     what = "folders" if isinstance(source, ImageFolder) else "file names"
@@ -90,12 +92,6 @@ def _naming_what_is_beside(refusal: UsageError, look: Look) -> UsageError:
 def _may_label(name: str) -> bool:
     """Whether a file may say something about images, as far as its name shows."""
     return not (names_image(os.fsencode(name)) or names_archive(name) or is_for_people(os.path.basename(name)))
-
-
-def _unread(look: Look) -> Iterator[str]:
-    """Say which file of records lies beside the images."""
-    if not look.holds_only_images and (name := next(look.files(RECORD_ENDS), "")):
-        yield f"{escape(name)} beside the images is not read"
 
 
 def _leads_on(change: Change, request: Request, refusal: ShardfeedError, trials: Trials) -> bool:
