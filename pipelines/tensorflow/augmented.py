@@ -1,6 +1,6 @@
 """Augmentations in a graph: NumPy's own code, called by TensorFlow, so that results equal those of other frameworks.
 
-Only augmented images come here. Moves are float64 [n, 25], as `places.packed` makes them of `geometry.View.moves`.
+Only augmented images come here. Moves are float64 [n, 25], as `places.packed` makes them of `View.moves`.
 """
 
 from collections.abc import Callable, Sequence

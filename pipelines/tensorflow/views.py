@@ -19,7 +19,7 @@ class ViewTensors(NamedTuple):
 
     `size`: int32 [2], height and width of the image. `window`, `content`: int32 [4], top, left, height, width; of the
     image, and of the target. `target`: (height, width); int32 [] each, if the order decides them. `mirrored`: bool [];
-    None: never. `moves`: float64 [n, 25], as `places.packed` makes it of `geometry.View.moves`; None: never any.
+    None: never. `moves`: float64 [n, 25], as `places.packed` makes it of `View.moves`; None: never any.
     """
 
     size: tf.Tensor

@@ -43,6 +43,7 @@ from shardfeed.pipelines import (
     resize_center_crop,
     segmentation,
 )
+from shardfeed.pipelines.augment.operations.letterbox import letterboxed
 from shardfeed.pipelines.objects import BoxFormat
 from shardfeed.pipelines.tensorflow.host_decoding import images_on_host
 from shardfeed.pipelines.tensorflow.objects import formatted
@@ -247,7 +248,7 @@ def test_batches_equal_the_reference(train: Split, tmp_path: Path, name: str, ki
             Window(*tensors.content.tolist()), bool(tensors.mirrored),
         )  # fmt: skip
         if name == "letterbox":
-            assert view.content == geometry.letterboxed(view.size, view.target).content
+            assert view.content == letterboxed(view.size, view.target).content
         else:
             assert view.content == Window(0, 0, *view.target)
         boxes = np.stack([record[key] for key in BOX], 1)
